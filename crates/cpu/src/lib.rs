@@ -1,0 +1,1 @@
+//! The CPU backend: planner, arena, thread team and kernels.

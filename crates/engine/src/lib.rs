@@ -1,0 +1,1 @@
+//! Sessions and generation: the loops around a plan.

@@ -1,0 +1,1 @@
+//! Showing a run: every number from the input words to the output word.

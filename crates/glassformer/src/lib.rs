@@ -1,0 +1,1 @@
+//! A Transformer engine that runs, trains and shows every kind of Transformer from one description.

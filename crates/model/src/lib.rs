@@ -1,0 +1,1 @@
+//! Lowering a formula into graphs, and binding weights to them.

@@ -1,0 +1,1 @@
+//! Named tensors from and to files that are not trusted.
