@@ -1,1 +1,3 @@
 //! The CPU backend: planner, arena, thread team and kernels.
+
+pub mod team;
