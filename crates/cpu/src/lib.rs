@@ -1,3 +1,5 @@
 //! The CPU backend: planner, arena, thread team and kernels.
 
+pub mod isa;
+pub mod lanes;
 pub mod team;

@@ -1,0 +1,252 @@
+//! Sixteen lanes in two AVX2 registers.
+//!
+//! Every `unsafe` block below rests on one fact: a value of [`Avx2`] comes from an `unsafe` function whose caller
+//! promised the instructions, so whoever holds one may use them.
+
+use super::Lanes;
+#[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
+use std::arch::x86_64::*;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// Sixteen lanes in two registers: 0 to 7, and 8 to 15.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx2(__m256, __m256);
+
+/// Eight all-ones words, then eight zeros: a window into it masks the first `n` of eight lanes.
+static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+/// The first `n` of eight lanes.
+///
+/// # Safety
+/// The machine has AVX; `n ≤ 8`.
+#[inline(always)]
+unsafe fn first(n: usize) -> __m256i {
+    // SAFETY: `8 − n` is at most 8, and eight words follow it.
+    unsafe { _mm256_loadu_si256(WINDOW.as_ptr().add(8 - n).cast()) }
+}
+
+/// Eight lanes added: 4 + 4, 2 + 2, 1 + 1.
+///
+/// # Safety
+/// The machine has AVX.
+#[inline(always)]
+pub(super) unsafe fn sum(x: __m256) -> f32 {
+    // SAFETY: the caller promises AVX, which includes SSE.
+    unsafe {
+        let four = _mm_add_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+        let two = _mm_add_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }
+}
+
+/// The largest of eight lanes.
+///
+/// # Safety
+/// The machine has AVX.
+#[inline(always)]
+pub(super) unsafe fn largest(x: __m256) -> f32 {
+    // SAFETY: the caller promises AVX, which includes SSE.
+    unsafe {
+        let four = _mm_max_ps(_mm256_castps256_ps128(x), _mm256_extractf128_ps::<1>(x));
+        let two = _mm_max_ps(four, _mm_movehl_ps(four, four));
+        _mm_cvtss_f32(_mm_max_ss(two, _mm_shuffle_ps::<1>(two, two)))
+    }
+}
+
+/// 2^n for integers `n` from −126 to 127.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn power(n: __m256) -> __m256 {
+    // SAFETY: the caller promises AVX2.
+    unsafe {
+        let biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+        _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
+    }
+}
+
+/// An operator by its intrinsic.
+macro_rules! operator {
+    ($name:ident, $method:ident, $intrinsic:ident) => {
+        impl $name for Avx2 {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                // SAFETY: the values prove the instructions.
+                unsafe { Self($intrinsic(self.0, other.0), $intrinsic(self.1, other.1)) }
+            }
+        }
+    };
+}
+
+operator!(Add, add, _mm256_add_ps);
+operator!(Sub, sub, _mm256_sub_ps);
+operator!(Mul, mul, _mm256_mul_ps);
+operator!(Div, div, _mm256_div_ps);
+
+impl Neg for Avx2 {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        // SAFETY: the value proves the instructions.
+        unsafe {
+            let sign = _mm256_set1_ps(-0.0);
+            Self(_mm256_xor_ps(self.0, sign), _mm256_xor_ps(self.1, sign))
+        }
+    }
+}
+
+impl Lanes for Avx2 {
+    type Mask = (__m256, __m256);
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller promises the instructions.
+        unsafe { Self(_mm256_setzero_ps(), _mm256_setzero_ps()) }
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the caller promises the instructions.
+        unsafe { Self(_mm256_set1_ps(value), _mm256_set1_ps(value)) }
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller promises the instructions and sixteen reads.
+        unsafe { Self(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller promises sixteen writes.
+        unsafe {
+            _mm256_storeu_ps(to, self.0);
+            _mm256_storeu_ps(to.add(8), self.1);
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, n: usize) -> Self {
+        // SAFETY: the caller promises the instructions and `n` reads; masked lanes are not read, and the second
+        // address, which may lie past the end, is computed without claiming that it is inside.
+        unsafe {
+            Self(
+                _mm256_maskload_ps(from, first(n.min(8))),
+                _mm256_maskload_ps(from.wrapping_add(8), first(n.saturating_sub(8))),
+            )
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, n: usize) {
+        // SAFETY: as for `load_first`, for writes.
+        unsafe {
+            _mm256_maskstore_ps(to, first(n.min(8)), self.0);
+            _mm256_maskstore_ps(to.wrapping_add(8), first(n.saturating_sub(8)), self.1);
+        }
+    }
+
+    #[inline(always)]
+    fn fma(self, factor: Self, term: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        unsafe { Self(_mm256_fmadd_ps(self.0, factor.0, term.0), _mm256_fmadd_ps(self.1, factor.1, term.1)) }
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        unsafe { Self(_mm256_max_ps(self.0, other.0), _mm256_max_ps(self.1, other.1)) }
+    }
+
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        unsafe { Self(_mm256_min_ps(self.0, other.0), _mm256_min_ps(self.1, other.1)) }
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        // SAFETY: the value proves the instructions.
+        unsafe {
+            let sign = _mm256_set1_ps(-0.0);
+            Self(_mm256_andnot_ps(sign, self.0), _mm256_andnot_ps(sign, self.1))
+        }
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        // SAFETY: the value proves the instructions.
+        unsafe { Self(_mm256_sqrt_ps(self.0), _mm256_sqrt_ps(self.1)) }
+    }
+
+    #[inline(always)]
+    fn round(self) -> Self {
+        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
+        // SAFETY: the value proves the instructions.
+        unsafe { Self(_mm256_round_ps::<NEAREST>(self.0), _mm256_round_ps::<NEAREST>(self.1)) }
+    }
+
+    #[inline(always)]
+    fn less_than(self, other: Self) -> Self::Mask {
+        // SAFETY: the values prove the instructions.
+        unsafe {
+            (_mm256_cmp_ps::<_CMP_LT_OQ>(self.0, other.0), _mm256_cmp_ps::<_CMP_LT_OQ>(self.1, other.1))
+        }
+    }
+
+    #[inline(always)]
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        unsafe { Self(_mm256_blendv_ps(no.0, yes.0, mask.0), _mm256_blendv_ps(no.1, yes.1, mask.1)) }
+    }
+
+    #[inline(always)]
+    fn scale_by_power(self, exponent: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        unsafe {
+            let half = (exponent * Self::splat(0.5)).round();
+            let rest = exponent - half;
+            self * Self(power(half.0), power(half.1)) * Self(power(rest.0), power(rest.1))
+        }
+    }
+
+    #[inline(always)]
+    fn split(self) -> (Self, Self) {
+        // SAFETY: the value proves the instructions.
+        unsafe {
+            let (mantissa_low, exponent_low) = split(self.0);
+            let (mantissa_high, exponent_high) = split(self.1);
+            (Self(mantissa_low, mantissa_high), Self(exponent_low, exponent_high))
+        }
+    }
+
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        // SAFETY: the value proves the instructions.
+        unsafe { sum(_mm256_add_ps(self.0, self.1)) }
+    }
+
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        // SAFETY: the value proves the instructions.
+        unsafe { largest(_mm256_max_ps(self.0, self.1)) }
+    }
+}
+
+/// Mantissas and exponents.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn split(x: __m256) -> (__m256, __m256) {
+    // SAFETY: the caller promises AVX2.
+    unsafe {
+        let bits = _mm256_castps_si256(x);
+        let fraction = _mm256_and_si256(bits, _mm256_set1_epi32(0x007F_FFFF));
+        let mantissa = _mm256_or_si256(fraction, _mm256_set1_epi32(0x3F80_0000));
+        let exponent = _mm256_sub_epi32(_mm256_srli_epi32::<23>(bits), _mm256_set1_epi32(127));
+        (_mm256_castsi256_ps(mantissa), _mm256_cvtepi32_ps(exponent))
+    }
+}

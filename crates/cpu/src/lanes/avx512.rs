@@ -1,0 +1,176 @@
+//! Sixteen lanes in one AVX-512 register.
+//!
+//! Every `unsafe` block below rests on one fact: a value of [`Avx512`] comes from an `unsafe` function whose caller
+//! promised the instructions, so whoever holds one may use them.
+
+use super::Lanes;
+#[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
+use std::arch::x86_64::*;
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// Sixteen lanes in one register.
+#[derive(Clone, Copy, Debug)]
+pub struct Avx512(__m512);
+
+/// The first `n ≤ 16` lanes.
+#[inline(always)]
+fn first(n: usize) -> __mmask16 {
+    ((1_u32 << n) - 1) as __mmask16
+}
+
+/// An operator by its intrinsic.
+macro_rules! operator {
+    ($name:ident, $method:ident, $intrinsic:ident) => {
+        impl $name for Avx512 {
+            type Output = Self;
+            #[inline(always)]
+            fn $method(self, other: Self) -> Self {
+                // SAFETY: the values prove the instructions.
+                Self(unsafe { $intrinsic(self.0, other.0) })
+            }
+        }
+    };
+}
+
+operator!(Add, add, _mm512_add_ps);
+operator!(Sub, sub, _mm512_sub_ps);
+operator!(Mul, mul, _mm512_mul_ps);
+operator!(Div, div, _mm512_div_ps);
+
+impl Neg for Avx512 {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        // SAFETY: the value proves the instructions.
+        Self(unsafe { _mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)) })
+    }
+}
+
+impl Avx512 {
+    /// Lanes 0 to 7 and 8 to 15.
+    #[inline(always)]
+    fn halves(self) -> (__m256, __m256) {
+        // SAFETY: the value proves the instructions.
+        unsafe { (_mm512_castps512_ps256(self.0), _mm512_extractf32x8_ps::<1>(self.0)) }
+    }
+}
+
+impl Lanes for Avx512 {
+    type Mask = __mmask16;
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller promises the instructions.
+        Self(unsafe { _mm512_setzero_ps() })
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        // SAFETY: the caller promises the instructions.
+        Self(unsafe { _mm512_set1_ps(value) })
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller promises the instructions and sixteen reads.
+        Self(unsafe { _mm512_loadu_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller promises sixteen writes.
+        unsafe { _mm512_storeu_ps(to, self.0) };
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, n: usize) -> Self {
+        // SAFETY: the caller promises the instructions and `n` reads; masked lanes are not read.
+        Self(unsafe { _mm512_maskz_loadu_ps(first(n), from) })
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, n: usize) {
+        // SAFETY: the caller promises `n` writes; masked lanes are not written.
+        unsafe { _mm512_mask_storeu_ps(to, first(n), self.0) };
+    }
+
+    #[inline(always)]
+    fn fma(self, factor: Self, term: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        Self(unsafe { _mm512_fmadd_ps(self.0, factor.0, term.0) })
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        Self(unsafe { _mm512_max_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        Self(unsafe { _mm512_min_ps(self.0, other.0) })
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        // SAFETY: the value proves the instructions.
+        Self(unsafe { _mm512_abs_ps(self.0) })
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        // SAFETY: the value proves the instructions.
+        Self(unsafe { _mm512_sqrt_ps(self.0) })
+    }
+
+    #[inline(always)]
+    fn round(self) -> Self {
+        // SAFETY: the value proves the instructions.
+        Self(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
+    }
+
+    #[inline(always)]
+    fn less_than(self, other: Self) -> Self::Mask {
+        // SAFETY: the values prove the instructions.
+        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0) }
+    }
+
+    #[inline(always)]
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        Self(unsafe { _mm512_mask_blend_ps(mask, no.0, yes.0) })
+    }
+
+    #[inline(always)]
+    fn scale_by_power(self, exponent: Self) -> Self {
+        // SAFETY: the values prove the instructions.
+        Self(unsafe { _mm512_scalef_ps(self.0, exponent.0) })
+    }
+
+    #[inline(always)]
+    fn split(self) -> (Self, Self) {
+        // SAFETY: the value proves the instructions.
+        unsafe {
+            let bits = _mm512_castps_si512(self.0);
+            let fraction = _mm512_and_si512(bits, _mm512_set1_epi32(0x007F_FFFF));
+            let mantissa = _mm512_or_si512(fraction, _mm512_set1_epi32(0x3F80_0000));
+            let exponent = _mm512_sub_epi32(_mm512_srli_epi32::<23>(bits), _mm512_set1_epi32(127));
+            (Self(_mm512_castsi512_ps(mantissa)), Self(_mm512_cvtepi32_ps(exponent)))
+        }
+    }
+
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        let (low, high) = self.halves();
+        // SAFETY: the value proves AVX-512, which includes AVX.
+        unsafe { super::avx2::sum(_mm256_add_ps(low, high)) }
+    }
+
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        let (low, high) = self.halves();
+        // SAFETY: the value proves AVX-512, which includes AVX.
+        unsafe { super::avx2::largest(_mm256_max_ps(low, high)) }
+    }
+}

@@ -1,0 +1,205 @@
+//! Sixteen lanes in an array, for any machine.
+//!
+//! `fma` multiplies, rounds and adds: a fused one without the instruction is a call into the C library, fifty times as
+//! slow. The compiler vectorises these loops with what the target always has (SSE2, NEON).
+
+use super::{LANES, Lanes};
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+/// Sixteen lanes in an array.
+#[derive(Clone, Copy, Debug)]
+pub struct Scalar([f32; LANES]);
+
+impl Scalar {
+    #[inline(always)]
+    fn map(self, f: impl Fn(f32) -> f32) -> Self {
+        Self(self.0.map(f))
+    }
+
+    #[inline(always)]
+    fn zip(self, other: Self, f: impl Fn(f32, f32) -> f32) -> Self {
+        let mut result = self;
+        for (x, y) in result.0.iter_mut().zip(other.0) {
+            *x = f(*x, y);
+        }
+        result
+    }
+
+    /// Halves onto halves until one is left.
+    #[inline(always)]
+    fn fold(self, f: impl Fn(f32, f32) -> f32) -> f32 {
+        let mut x = self.0;
+        let mut half = LANES / 2;
+        while half > 0 {
+            for i in 0..half {
+                x[i] = f(x[i], x[i + half]);
+            }
+            half /= 2;
+        }
+        x[0]
+    }
+}
+
+impl Add for Scalar {
+    type Output = Self;
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        self.zip(other, |x, y| x + y)
+    }
+}
+
+impl Sub for Scalar {
+    type Output = Self;
+    #[inline(always)]
+    fn sub(self, other: Self) -> Self {
+        self.zip(other, |x, y| x - y)
+    }
+}
+
+impl Mul for Scalar {
+    type Output = Self;
+    #[inline(always)]
+    fn mul(self, other: Self) -> Self {
+        self.zip(other, |x, y| x * y)
+    }
+}
+
+impl Div for Scalar {
+    type Output = Self;
+    #[inline(always)]
+    fn div(self, other: Self) -> Self {
+        self.zip(other, |x, y| x / y)
+    }
+}
+
+impl Neg for Scalar {
+    type Output = Self;
+    #[inline(always)]
+    fn neg(self) -> Self {
+        self.map(|x| -x)
+    }
+}
+
+/// 2^n for an integer `n` from −126 to 127.
+#[inline(always)]
+fn power(n: f32) -> f32 {
+    f32::from_bits(((n as i32 + 127) as u32) << 23)
+}
+
+#[inline(always)]
+fn larger(x: f32, y: f32) -> f32 {
+    if x > y { x } else { y }
+}
+
+impl Lanes for Scalar {
+    type Mask = [bool; LANES];
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        Self([0.0; LANES])
+    }
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> Self {
+        Self([value; LANES])
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise; an array of `f32` is aligned as one `f32` is.
+        Self(unsafe { from.cast::<[f32; LANES]>().read() })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: as for `load`.
+        unsafe { to.cast::<[f32; LANES]>().write(self.0) }
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, n: usize) -> Self {
+        let mut result = [0.0; LANES];
+        // SAFETY: the caller promises `n` reads, and `n` is at most the array's length.
+        unsafe { from.copy_to_nonoverlapping(result.as_mut_ptr(), n) };
+        Self(result)
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(self, to: *mut f32, n: usize) {
+        // SAFETY: the caller promises `n` writes, and `n` is at most the array's length.
+        unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), n) };
+    }
+
+    #[inline(always)]
+    fn fma(self, factor: Self, term: Self) -> Self {
+        self * factor + term
+    }
+
+    #[inline(always)]
+    fn max(self, other: Self) -> Self {
+        self.zip(other, larger)
+    }
+
+    #[inline(always)]
+    fn min(self, other: Self) -> Self {
+        self.zip(other, |x, y| if x < y { x } else { y })
+    }
+
+    #[inline(always)]
+    fn abs(self) -> Self {
+        self.map(f32::abs)
+    }
+
+    #[inline(always)]
+    fn sqrt(self) -> Self {
+        self.map(f32::sqrt)
+    }
+
+    #[inline(always)]
+    fn round(self) -> Self {
+        self.map(f32::round_ties_even)
+    }
+
+    #[inline(always)]
+    fn less_than(self, other: Self) -> Self::Mask {
+        let mut mask = [false; LANES];
+        for (m, (x, y)) in mask.iter_mut().zip(self.0.into_iter().zip(other.0)) {
+            *m = x < y;
+        }
+        mask
+    }
+
+    #[inline(always)]
+    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
+        let mut result = no;
+        for (x, (m, y)) in result.0.iter_mut().zip(mask.into_iter().zip(yes.0)) {
+            *x = if m { y } else { *x };
+        }
+        result
+    }
+
+    #[inline(always)]
+    fn scale_by_power(self, exponent: Self) -> Self {
+        self.zip(exponent, |x, n| {
+            let half = (n * 0.5).round_ties_even();
+            x * power(half) * power(n - half)
+        })
+    }
+
+    #[inline(always)]
+    fn split(self) -> (Self, Self) {
+        let mantissa = self.map(|x| f32::from_bits(x.to_bits() & 0x007F_FFFF | 0x3F80_0000));
+        let exponent = self.map(|x| ((x.to_bits() >> 23) as i32 - 127) as f32);
+        (mantissa, exponent)
+    }
+
+    #[inline(always)]
+    fn sum(self) -> f32 {
+        self.fold(|x, y| x + y)
+    }
+
+    #[inline(always)]
+    fn largest(self) -> f32 {
+        self.fold(larger)
+    }
+}
