@@ -1,0 +1,122 @@
+//! Writing a safetensors file so that there is always a whole one: the old or the new.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Write};
+use std::path::{Path, PathBuf};
+use std::process;
+
+use glassformer_tensor::Tensor;
+
+use crate::error::clip;
+use crate::header::{Claim, Header, LONGEST, METADATA, PREFIX};
+use crate::{Dtype, Error};
+
+/// Numbers converted at a time.
+const CHUNK: usize = 16 * 1024;
+
+/// Writes `tensors` and `metadata` as a safetensors file of `f32`, sorted by name: equal content gives equal bytes.
+///
+/// The file appears at `path` whole or not at all, and is on the disk when this returns: it is written beside `path`
+/// under a temporary name, synchronised, renamed, and the folder is synchronised.
+///
+/// # Errors
+/// If the system refuses, or a name is reserved or comes twice. What was at `path` is then still there.
+pub fn save<'a>(
+    path: impl AsRef<Path>,
+    tensors: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
+    metadata: &BTreeMap<String, String>,
+) -> Result<(), Error> {
+    let path = path.as_ref();
+    let mut sorted = BTreeMap::new();
+    for (name, tensor) in tensors {
+        let refuse = |reason| Err(Error::Name { path: path.into(), name: clip(name), reason });
+        if name == METADATA {
+            return refuse("safetensors reserves this name");
+        }
+        if sorted.insert(name, tensor).is_some() {
+            return refuse("another tensor has it");
+        }
+    }
+    let head = header(path, &sorted, metadata)?;
+    let folder = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    let (temporary, mut file) = create_beside(path, folder)?;
+    let written = write(&mut file, &head, sorted.values().copied())
+        .map_err(Error::io("write", &temporary))
+        .and_then(|()| fs::rename(&temporary, path).map_err(Error::io("replace", path)));
+    if written.is_err() {
+        // The first error is the one to tell; a file that cannot be removed either is a lesser evil.
+        let _ = fs::remove_file(&temporary);
+    }
+    written?;
+    synchronise(folder).map_err(Error::io("synchronise", folder))
+}
+
+/// The length and the header, padded with spaces so that the data is aligned to 8 bytes.
+fn header(
+    path: &Path,
+    tensors: &BTreeMap<&str, &Tensor>,
+    metadata: &BTreeMap<String, String>,
+) -> Result<Vec<u8>, Error> {
+    let mut header = Header { metadata: metadata.clone(), tensors: BTreeMap::new() };
+    let mut end = 0;
+    for (&name, tensor) in tensors {
+        let start = end;
+        end += tensor.data().len() * Dtype::F32.size();
+        let dtype = Dtype::F32.name().to_owned();
+        let claim = Claim { dtype, shape: tensor.shape().to_vec(), data_offsets: (start, end) };
+        header.tensors.insert(name.to_owned(), claim);
+    }
+    let mut bytes = vec![0; PREFIX];
+    serde_json::to_writer(&mut bytes, &header)
+        .map_err(|error| Error::io("write the header of", path)(error.into()))?;
+    bytes.resize(bytes.len().next_multiple_of(PREFIX), b' ');
+    let length = (bytes.len() - PREFIX) as u64;
+    if length > LONGEST {
+        return Err(Error::LongHeader { path: path.into(), length, limit: LONGEST });
+    }
+    bytes[..PREFIX].copy_from_slice(&length.to_le_bytes());
+    Ok(bytes)
+}
+
+/// A new file in the folder of `path`, on the same disk therefore, under a name that nobody uses.
+fn create_beside(path: &Path, folder: &Path) -> Result<(PathBuf, File), Error> {
+    let Some(name) = path.file_name() else {
+        return Err(Error::io("write", path)(io::Error::new(
+            ErrorKind::InvalidInput,
+            "it does not name a file",
+        )));
+    };
+    let mut attempt = 0_u32;
+    loop {
+        let mut hidden = OsString::from(".");
+        hidden.push(name);
+        hidden.push(format!(".{}-{attempt}.tmp", process::id()));
+        let temporary = folder.join(hidden);
+        match File::create_new(&temporary) {
+            Ok(file) => return Ok((temporary, file)),
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => attempt += 1,
+            Err(error) => return Err(Error::io("create", &temporary)(error)),
+        }
+    }
+}
+
+fn write<'a>(file: &mut File, head: &[u8], tensors: impl Iterator<Item = &'a Tensor>) -> io::Result<()> {
+    file.write_all(head)?;
+    let mut bytes = Vec::with_capacity(CHUNK * Dtype::F32.size());
+    for values in tensors.flat_map(|tensor| tensor.data().chunks(CHUNK)) {
+        bytes.clear();
+        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+        file.write_all(&bytes)?;
+    }
+    file.sync_all()
+}
+
+/// Makes a rename in `folder` last. Only Unix lets a program open a folder for this.
+fn synchronise(folder: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
+}
