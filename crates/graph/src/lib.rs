@@ -1,1 +1,28 @@
-//! About forty coarse operations over packed rows, their gradients and their reference; passes over a graph.
+//! A Transformer as a flat list of coarse operations over packed rows, and what can be done to such a list.
+//!
+//! Each operation is one file of [`ops`]: its maths, shape rule, gradient, reference implementation and cases. A
+//! [`Graph`] is built by a [`Builder`], turned into another graph by the passes [`grad`], [`tap`] and [`edit`], and run by
+//! a [`Backend`]. [`Reference`] is one: naive, in `f64`, and the oracle of all others. There is no fast path here.
+#![forbid(unsafe_code)]
+
+mod backend;
+mod batch;
+mod cases;
+mod error;
+mod graph;
+pub mod ops;
+mod passes;
+mod reference;
+mod shape;
+mod state;
+
+pub use backend::{Backend, Capacity, Constants, Limits, Runner, SideCapacity};
+pub use batch::{Batch, Packed, Span};
+pub use cases::{Case, Sample};
+pub use error::Error;
+pub use graph::{Builder, Graph, Leaf, Node, NodeId, Origin, Value, ValueInfo};
+pub use ops::{Op, Operation};
+pub use passes::{edit, grad, tap};
+pub use reference::{Array, Reference, World};
+pub use shape::{Rows, Shape, Side};
+pub use state::{PAGE, PageLayout, Pages, Slot, State, View};

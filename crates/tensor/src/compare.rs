@@ -78,6 +78,8 @@ mod tests {
         assert_eq!((difference.index, difference.count), (2, 2));
         assert!(compare(&[1.0], &[1.0, 2.0], Tolerance::both(1.0)).is_err());
         assert!(compare(&[f32::NAN], &[1.0], Tolerance::both(1.0)).is_err());
-        assert!(compare(&[f32::NAN, f32::INFINITY], &[f32::NAN, f32::INFINITY], Tolerance::both(0.0)).is_ok());
+        assert!(
+            compare(&[f32::NAN, f32::INFINITY], &[f32::NAN, f32::INFINITY], Tolerance::both(0.0)).is_ok()
+        );
     }
 }

@@ -3,7 +3,7 @@
 //! Two uses, one generator: a stream (`Random`), and single draws at a counter (`Random::at`), which give dropout the
 //! same mask whatever the batch and the number of threads.
 
-/// SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
+/// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014).
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,

@@ -1,0 +1,115 @@
+//! Cases as data: an operation, the shapes of its inputs, and a small batch. Every backend runs them all.
+
+use std::sync::Arc;
+
+use glassformer_tensor::Random;
+
+use crate::{Batch, Builder, Error, Graph, Leaf, Op, Rows, Shape, Span};
+
+/// A small batch, described.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample {
+    /// Lengths of the source sequences.
+    pub source: &'static [usize],
+    /// Lengths of the target sequences.
+    pub target: &'static [usize],
+    /// Remembered rows of each target sequence.
+    pub memory: &'static [usize],
+    /// Ids are below this.
+    pub ids: usize,
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Self { source: &[3, 1, 6], target: &[4, 2, 5], memory: &[2, 0, 3], ids: 4 }
+    }
+}
+
+impl Sample {
+    /// The batch, drawn from `random`, without the graph's inputs.
+    pub fn batch(&self, random: &mut Random) -> Batch<'static> {
+        let mut batch = Batch { seed: random.bits(), ..Batch::default() };
+        for (lengths, memory, packed) in
+            [(self.source, &[][..], &mut batch.source), (self.target, self.memory, &mut batch.target)]
+        {
+            for (s, &len) in lengths.iter().enumerate() {
+                let tokens: Vec<u32> = (0..len).map(|_| random.below(self.ids) as u32).collect();
+                let memory = memory.get(s).copied().unwrap_or(0);
+                packed
+                    .push(&tokens, Span { source: s % self.source.len().max(1), memory, ..Span::default() });
+            }
+            let rows = packed.rows();
+            packed.types = (0..rows).map(|_| random.below(2) as u32).collect();
+            packed.global = (0..rows).map(|_| random.below(4) == 0).collect();
+            packed.picked = (0..rows as u32).filter(|_| random.below(3) > 0).collect();
+            packed.labels = (0..packed.picked.len()).map(|_| random.below(self.ids) as u32).collect();
+            packed.weights = (0..packed.picked.len()).map(|_| random.uniform()).collect();
+        }
+        batch
+    }
+}
+
+/// An operation with the shapes of its inputs.
+#[derive(Clone, Debug)]
+pub struct Case {
+    /// The operation.
+    pub op: Op,
+    /// The shapes of its inputs.
+    pub inputs: Vec<Shape>,
+    /// The batch that it runs on.
+    pub sample: Sample,
+    /// Inputs are drawn uniformly from this range instead of normally.
+    pub range: Option<(f32, f32)>,
+}
+
+impl Case {
+    /// `op` on inputs of these shapes.
+    pub fn new(op: impl Into<Op>, inputs: &[Shape]) -> Self {
+        Self { op: op.into(), inputs: inputs.to_vec(), sample: Sample::default(), range: None }
+    }
+
+    /// On another batch.
+    #[must_use]
+    pub fn on(self, sample: Sample) -> Self {
+        Self { sample, ..self }
+    }
+
+    /// With inputs drawn uniformly.
+    #[must_use]
+    pub fn between(self, low: f32, high: f32) -> Self {
+        Self { range: Some((low, high)), ..self }
+    }
+
+    /// The graph: inputs `in.0`, `in.1`, …, the operation, its outputs.
+    ///
+    /// # Errors
+    /// If the case's shapes do not fit its operation.
+    pub fn graph(&self) -> Result<Arc<Graph>, Error> {
+        let mut build = Builder::new();
+        let mut inputs = Vec::new();
+        for (k, &shape) in self.inputs.iter().enumerate() {
+            inputs.push(build.input(&format!("in.{k}"), shape)?);
+        }
+        for (k, value) in build.add_all("out", self.op.clone(), &inputs)?.into_iter().enumerate() {
+            build.output(&format!("out.{k}"), value);
+        }
+        Ok(Arc::new(build.finish()))
+    }
+
+    /// Numbers for every input of `graph`, and the batch without them.
+    pub fn draw(&self, graph: &Graph, random: &mut Random) -> (Batch<'static>, Vec<Vec<f32>>) {
+        let batch = self.sample.batch(random);
+        let draw = |rows: Rows, width: usize, random: &mut Random| -> Vec<f32> {
+            (0..batch.count(rows) * width)
+                .map(|_| match self.range {
+                    Some((low, high)) => low + (high - low) * random.uniform(),
+                    None => random.normal(),
+                })
+                .collect()
+        };
+        let inputs =
+            graph.leaves(Leaf::Input).map(|(_, info)| draw(info.shape.rows, info.shape.width, random));
+        let inputs = inputs.collect();
+        (batch, inputs)
+    }
+}

@@ -1,0 +1,246 @@
+//! The graph: values, the nodes that make them, and a builder that refuses what does not fit.
+
+use std::collections::HashMap;
+
+use crate::{Error, Op, Shape};
+
+/// A value of a graph, by number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Value(pub usize);
+
+/// A node of a graph, by number. Nodes run in the order of their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct NodeId(pub usize);
+
+/// What comes from outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Leaf {
+    /// A constant, given once when the graph is prepared.
+    Weight,
+    /// Numbers given anew with each batch: patches, remembered rows, and the parameters in training.
+    Input,
+}
+
+/// Where a value comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// From outside.
+    Leaf(Leaf),
+    /// From a node, as its output of that number.
+    Node(NodeId, usize),
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug)]
+pub struct ValueInfo {
+    /// Its path-like name: `target.3.attend.query`. Unique in its graph.
+    pub name: String,
+    /// Its shape.
+    pub shape: Shape,
+    /// Where it comes from.
+    pub origin: Origin,
+}
+
+/// One operation with its inputs and outputs.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// Its name: that of its first output, or what it does where it has none.
+    pub name: String,
+    /// What it does.
+    pub op: Op,
+    /// What it reads.
+    pub inputs: Vec<Value>,
+    /// What it makes.
+    pub outputs: Vec<Value>,
+}
+
+/// A flat list of operations. Immutable once built; passes make new ones.
+#[derive(Clone, Debug, Default)]
+pub struct Graph {
+    values: Vec<ValueInfo>,
+    nodes: Vec<Node>,
+    outputs: Vec<(String, Value)>,
+    names: HashMap<String, Value>,
+}
+
+impl Graph {
+    /// The nodes, in the order in which they run.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The values.
+    pub fn values(&self) -> &[ValueInfo] {
+        &self.values
+    }
+
+    /// What is known of `value`.
+    pub fn info(&self, value: Value) -> &ValueInfo {
+        &self.values[value.0]
+    }
+
+    /// The shape of `value`.
+    pub fn shape(&self, value: Value) -> Shape {
+        self.values[value.0].shape
+    }
+
+    /// The outputs: what a run leaves behind, by name.
+    pub fn outputs(&self) -> &[(String, Value)] {
+        &self.outputs
+    }
+
+    /// The number of the output `name`.
+    pub fn output(&self, name: &str) -> Option<usize> {
+        self.outputs.iter().position(|(known, _)| known == name)
+    }
+
+    /// The value `name`.
+    ///
+    /// # Errors
+    /// If there is none; the error names the nearest.
+    pub fn value(&self, name: &str) -> Result<Value, Error> {
+        self.names.get(name).copied().ok_or_else(|| {
+            let shared = |known: &str| known.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+            let nearest = self.values.iter().map(|v| &v.name).max_by_key(|known| shared(known));
+            Error::NoSuchValue { name: name.to_owned(), nearest: nearest.cloned().unwrap_or_default() }
+        })
+    }
+
+    /// The leaves of one kind, in the order in which they were declared.
+    pub fn leaves(&self, leaf: Leaf) -> impl Iterator<Item = (Value, &ValueInfo)> {
+        let of_kind = move |(_, info): &(usize, &ValueInfo)| info.origin == Origin::Leaf(leaf);
+        self.values.iter().enumerate().filter(of_kind).map(|(index, info)| (Value(index), info))
+    }
+}
+
+/// Appends to a graph. Names are given relative to a scope, and made unique.
+#[derive(Debug, Default)]
+pub struct Builder {
+    graph: Graph,
+    scope: String,
+}
+
+impl Builder {
+    /// An empty graph.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Goes on where `graph` ends.
+    pub fn extend(graph: Graph) -> Self {
+        Self { graph, scope: String::new() }
+    }
+
+    /// The finished graph.
+    pub fn finish(self) -> Graph {
+        self.graph
+    }
+
+    /// The graph so far.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Runs `build` with names below `name`.
+    pub fn scope<T>(&mut self, name: impl AsRef<str>, build: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.scope.len();
+        if outer > 0 {
+            self.scope.push('.');
+        }
+        self.scope.push_str(name.as_ref());
+        let result = build(self);
+        self.scope.truncate(outer);
+        result
+    }
+
+    /// `name` below the present scope.
+    pub fn path(&self, name: &str) -> String {
+        if self.scope.is_empty() { name.to_owned() } else { format!("{}.{name}", self.scope) }
+    }
+
+    /// The shape of `value`.
+    pub fn shape(&self, value: Value) -> Shape {
+        self.graph.shape(value)
+    }
+
+    /// The value named exactly `name`, whatever the scope.
+    pub fn find(&self, name: &str) -> Option<Value> {
+        self.graph.names.get(name).copied()
+    }
+
+    /// The weight of exactly this name, declared the first time that it is asked for.
+    ///
+    /// # Errors
+    /// If it was declared with another shape.
+    pub fn weight(&mut self, name: &str, shape: Shape) -> Result<Value, Error> {
+        self.leaf(name, shape, Leaf::Weight)
+    }
+
+    /// The input of exactly this name, declared the first time that it is asked for.
+    ///
+    /// # Errors
+    /// If it was declared with another shape.
+    pub fn input(&mut self, name: &str, shape: Shape) -> Result<Value, Error> {
+        self.leaf(name, shape, Leaf::Input)
+    }
+
+    fn leaf(&mut self, name: &str, shape: Shape, leaf: Leaf) -> Result<Value, Error> {
+        match self.find(name) {
+            Some(value) if self.graph.info(value).shape == shape => Ok(value),
+            Some(value) => Err(Error::Shape {
+                node: name.to_owned(),
+                why: format!("declared as {} and as {shape}", self.shape(value)),
+            }),
+            None => Ok(self.value(name.to_owned(), shape, Origin::Leaf(leaf))),
+        }
+    }
+
+    fn value(&mut self, name: String, shape: Shape, origin: Origin) -> Value {
+        let value = Value(self.graph.values.len());
+        let mut unique = name;
+        if self.graph.names.contains_key(&unique) {
+            let again = (2..).map(|n| format!("{unique}.{n}")).find(|n| !self.graph.names.contains_key(n));
+            unique = again.unwrap_or(unique);
+        }
+        self.graph.names.insert(unique.clone(), value);
+        self.graph.values.push(ValueInfo { name: unique, shape, origin });
+        value
+    }
+
+    /// Appends a node named `name` (relative to the scope) and gives its first output.
+    ///
+    /// # Errors
+    /// If the inputs do not fit the operation.
+    pub fn add(&mut self, name: &str, op: impl Into<Op>, inputs: &[Value]) -> Result<Value, Error> {
+        Ok(self.add_all(name, op, inputs)?[0])
+    }
+
+    /// Appends a node and gives all its outputs; further ones are named after what they are.
+    ///
+    /// # Errors
+    /// If the inputs do not fit the operation.
+    pub fn add_all(&mut self, name: &str, op: impl Into<Op>, inputs: &[Value]) -> Result<Vec<Value>, Error> {
+        let op = op.into();
+        let name = self.path(name);
+        let shapes: Vec<Shape> = inputs.iter().map(|&input| self.shape(input)).collect();
+        let made = op.shape(&shapes).map_err(|why| Error::Shape { node: name.clone(), why })?;
+        let id = NodeId(self.graph.nodes.len());
+        let labels = op.outputs();
+        let outputs: Vec<Value> = made
+            .iter()
+            .enumerate()
+            .map(|(k, &shape)| {
+                let full = if k == 0 { name.clone() } else { format!("{name}.{}", labels[k]) };
+                self.value(full, shape, Origin::Node(id, k))
+            })
+            .collect();
+        let name = outputs.first().map_or(name, |&first| self.graph.info(first).name.clone());
+        self.graph.nodes.push(Node { name, op, inputs: inputs.to_vec(), outputs: outputs.clone() });
+        Ok(outputs)
+    }
+
+    /// Makes `value` an output of the graph, called `name`.
+    pub fn output(&mut self, name: &str, value: Value) {
+        self.graph.outputs.push((name.to_owned(), value));
+    }
+}

@@ -1,0 +1,96 @@
+//! Rows of a table, chosen by ids: embeddings ("gather").
+
+use super::sinusoid::position;
+use super::{Gradient, LookupGrad, Operation, Site, arity};
+use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World};
+
+/// What chooses the row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ids {
+    /// The token.
+    Tokens(Side),
+    /// The token's type.
+    Types(Side),
+    /// The token's position, counted from `offset`.
+    Positions {
+        /// Whose.
+        side: Side,
+        /// The table's row of position 0.
+        offset: usize,
+    },
+}
+
+impl Ids {
+    /// Whose rows are looked up.
+    pub fn side(self) -> Side {
+        match self {
+            Self::Tokens(side) | Self::Types(side) | Self::Positions { side, .. } => side,
+        }
+    }
+
+    /// The id of packed row `row`.
+    pub fn id(self, batch: &Batch<'_>, row: usize) -> usize {
+        match self {
+            Self::Tokens(side) => batch.side(side).tokens[row] as usize,
+            Self::Types(side) => batch.side(side).types.get(row).map_or(0, |&t| t as usize),
+            Self::Positions { side, offset } => offset + position(batch, side, row),
+        }
+    }
+
+    /// The first row whose id is not below `bound`, with its id.
+    pub fn beyond(self, batch: &Batch<'_>, bound: usize) -> Option<(usize, usize)> {
+        let packed = batch.side(self.side());
+        let listed = |ids: &[u32]| {
+            ids.iter().position(|&id| id as usize >= bound).map(|row| (row, ids[row] as usize))
+        };
+        match self {
+            Self::Tokens(_) => listed(&packed.tokens),
+            Self::Types(_) => listed(&packed.types),
+            Self::Positions { offset, .. } => packed.spans.iter().find_map(|span| {
+                let last = offset + span.past + span.len - 1;
+                (last >= bound).then_some((span.start + span.len - 1, last))
+            }),
+        }
+    }
+}
+
+/// `y[row] = table[id(row)]`. Input: the table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookup {
+    /// What chooses the row.
+    pub ids: Ids,
+}
+
+impl Operation for Lookup {
+    fn shape(&self, inputs: &[Shape]) -> Result<Vec<Shape>, String> {
+        arity(inputs, 1)?;
+        match inputs[0].rows {
+            Rows::Fixed(_) => Ok(vec![Shape::new(Rows::Tokens(self.ids.side()), inputs[0].width)]),
+            _ => Err(format!("a table has a fixed number of rows, not {}", inputs[0])),
+        }
+    }
+
+    fn gradient(&self, at: &Site<'_>, build: &mut Builder) -> Result<Gradient, Error> {
+        let table = build.shape(at.inputs[0]);
+        let grad = build.add("table", LookupGrad { ids: self.ids, table }, &[at.dy()])?;
+        Ok(Gradient::Inputs(vec![Some(grad)]))
+    }
+
+    fn reference(&self, inputs: &[&Array], world: &mut World<'_>) -> Vec<Array> {
+        let table = inputs[0];
+        let rows = world.batch.side(self.ids.side()).rows();
+        vec![Array::tabulate(rows, table.width, |i, j| table.at(self.ids.id(world.batch, i), j))]
+    }
+
+    fn cases() -> Vec<Case> {
+        let table = Shape::fixed(9, 5);
+        [
+            Ids::Tokens(Side::Source),
+            Ids::Tokens(Side::Target),
+            Ids::Types(Side::Source),
+            Ids::Positions { side: Side::Target, offset: 2 },
+        ]
+        .map(|ids| Case::new(Self { ids }, &[table]))
+        .into()
+    }
+}

@@ -1,0 +1,43 @@
+//! Scores into probabilities, along a row.
+
+use super::{Gradient, Operation, Site, SoftmaxGrad, arity};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+
+/// `y[j] = exp(x[j] − max) / Σ exp(x − max)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Softmax;
+
+/// Softmax of one row, in place.
+pub(super) fn softmax(row: &mut [f64]) {
+    let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    row.iter_mut().for_each(|x| *x = (*x - most).exp());
+    let sum: f64 = row.iter().sum();
+    row.iter_mut().for_each(|x| *x /= sum);
+}
+
+impl Operation for Softmax {
+    fn shape(&self, inputs: &[Shape]) -> Result<Vec<Shape>, String> {
+        arity(inputs, 1)?;
+        Ok(vec![inputs[0]])
+    }
+
+    fn gradient(&self, at: &Site<'_>, build: &mut Builder) -> Result<Gradient, Error> {
+        let dx = build.add("input", SoftmaxGrad, &[at.outputs[0], at.dy()])?;
+        Ok(Gradient::Inputs(vec![Some(dx)]))
+    }
+
+    fn reference(&self, inputs: &[&Array], _: &mut World<'_>) -> Vec<Array> {
+        let mut y = inputs[0].clone();
+        y.data.chunks_mut(y.width.max(1)).for_each(softmax);
+        vec![y]
+    }
+
+    fn cases() -> Vec<Case> {
+        let x = |width| Shape::new(Rows::Tokens(Side::Source), width);
+        vec![
+            Case::new(Self, &[x(19)]),
+            Case::new(Self, &[x(1)]),
+            Case::new(Self, &[x(33)]).between(-80.0, 80.0),
+        ]
+    }
+}
