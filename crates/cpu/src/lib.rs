@@ -3,3 +3,5 @@
 pub mod isa;
 pub mod lanes;
 pub mod team;
+
+mod context;

@@ -1,0 +1,93 @@
+//! What a kernel sees of a run.
+
+use glassformer_graph::ops::Which;
+use glassformer_graph::{Batch, Pages};
+
+use crate::isa::Isa;
+
+/// Rows of `f32` somewhere in memory: an input or an output of a step.
+///
+/// Workers of one step share it and write disjoint parts of it, which no Rust reference can say; hence the pointer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Block {
+    /// The first number.
+    pub data: *mut f32,
+    /// How many rows there are in this run.
+    pub rows: usize,
+    /// Numbers per row.
+    pub width: usize,
+}
+
+// SAFETY: a Block is an address with sizes; who may read or write there is decided by the planner (a step's outputs
+// overlap none of its inputs) and by each kernel (workers write disjoint parts).
+unsafe impl Send for Block {}
+// SAFETY: as above.
+unsafe impl Sync for Block {}
+
+impl Block {
+    /// Row `i`.
+    ///
+    /// # Safety
+    /// Nobody writes to that row while the slice lives.
+    pub unsafe fn row<'a>(self, i: usize) -> &'a [f32] {
+        debug_assert!(i < self.rows);
+        // SAFETY: the planner gives every block rows × width floats.
+        unsafe { std::slice::from_raw_parts(self.data.add(i * self.width), self.width) }
+    }
+
+    /// Row `i`, to write.
+    ///
+    /// # Safety
+    /// Nobody else reads or writes that row while the slice lives.
+    pub unsafe fn row_mut<'a>(self, i: usize) -> &'a mut [f32] {
+        debug_assert!(i < self.rows);
+        // SAFETY: the planner gives every block rows × width floats.
+        unsafe { std::slice::from_raw_parts_mut(self.data.add(i * self.width), self.width) }
+    }
+
+    /// All numbers.
+    ///
+    /// # Safety
+    /// Nobody writes to them while the slice lives.
+    pub unsafe fn all<'a>(self) -> &'a [f32] {
+        // SAFETY: the planner gives every block rows × width floats.
+        unsafe { std::slice::from_raw_parts(self.data, self.rows * self.width) }
+    }
+}
+
+/// Pages and the address of their numbers, which `Store` writes while others only look tables up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PagesAt<'a> {
+    /// The tables.
+    pub tables: &'a Pages,
+    /// [`Pages::data`], to read and write.
+    pub data: *mut f32,
+}
+
+// SAFETY: as for `Block`: the only writer is `Store`, whose workers write disjoint rows.
+unsafe impl Send for PagesAt<'_> {}
+// SAFETY: as above.
+unsafe impl Sync for PagesAt<'_> {}
+
+/// What all steps of a run share.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Context<'a> {
+    /// The instruction set that kernels use.
+    pub isa: Isa,
+    /// The batch.
+    pub batch: &'a Batch<'a>,
+    /// The target's stored keys and values.
+    pub cache: PagesAt<'a>,
+    /// The source's.
+    pub crossing: PagesAt<'a>,
+}
+
+impl<'a> Context<'a> {
+    /// The pages of that kind.
+    pub fn pages(&self, which: Which) -> PagesAt<'a> {
+        match which {
+            Which::Cache => self.cache,
+            Which::Crossing => self.crossing,
+        }
+    }
+}
