@@ -118,6 +118,7 @@ impl Graph {
 pub struct Builder {
     graph: Graph,
     scope: String,
+    scopes: Vec<usize>,
 }
 
 impl Builder {
@@ -128,7 +129,7 @@ impl Builder {
 
     /// Goes on where `graph` ends.
     pub fn extend(graph: Graph) -> Self {
-        Self { graph, scope: String::new() }
+        Self { graph, ..Self::default() }
     }
 
     /// The finished graph.
@@ -141,16 +142,15 @@ impl Builder {
         &self.graph
     }
 
-    /// Runs `build` with names below `name`.
-    pub fn scope<T>(&mut self, name: impl AsRef<str>, build: impl FnOnce(&mut Self) -> T) -> T {
-        let outer = self.scope.len();
-        if outer > 0 {
-            self.scope.push('.');
-        }
-        self.scope.push_str(name.as_ref());
-        let result = build(self);
-        self.scope.truncate(outer);
-        result
+    /// Names from here on are below `name`, until [`Builder::leave`] ends it.
+    pub fn enter(&mut self, name: &str) {
+        self.scopes.push(self.scope.len());
+        self.scope = self.path(name);
+    }
+
+    /// Ends what [`Builder::enter`] began last.
+    pub fn leave(&mut self) {
+        self.scope.truncate(self.scopes.pop().unwrap_or(0));
     }
 
     /// `name` below the present scope.
@@ -213,6 +213,17 @@ impl Builder {
     /// If the inputs do not fit the operation.
     pub fn add(&mut self, name: &str, op: impl Into<Op>, inputs: &[Value]) -> Result<Value, Error> {
         Ok(self.add_all(name, op, inputs)?[0])
+    }
+
+    /// Appends a node named exactly `name`, whatever the scope, and gives its first output.
+    ///
+    /// # Errors
+    /// If the inputs do not fit the operation.
+    pub fn add_at(&mut self, name: &str, op: impl Into<Op>, inputs: &[Value]) -> Result<Value, Error> {
+        let scope = std::mem::take(&mut self.scope);
+        let value = self.add(name, op, inputs);
+        self.scope = scope;
+        value
     }
 
     /// Appends a node and gives all its outputs; further ones are named after what they are.

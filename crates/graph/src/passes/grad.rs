@@ -45,7 +45,10 @@ pub fn grad(graph: &Graph, loss: &str, of: &[&str]) -> Result<Graph, Error> {
             continue;
         }
         let site = Site { inputs: &node.inputs, outputs: &node.outputs, upstream: &upstream };
-        match build.scope(name(&node.name), |build| node.op.gradient(&site, build))? {
+        build.enter(&name(&node.name));
+        let gradient = node.op.gradient(&site, &mut build)?;
+        build.leave();
+        match gradient {
             Gradient::Inputs(grads) => {
                 for (&input, grad) in node.inputs.iter().zip(grads) {
                     if let Some(grad) = grad.filter(|_| wanted[input.0]) {

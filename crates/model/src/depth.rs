@@ -1,0 +1,122 @@
+//! ○: the block, again and again, with weights of its own or shared, for a fixed number of times or until each row has had
+//! enough.
+
+use glassformer_formula::{Depth, Position, When};
+use glassformer_graph::ops::{Activate, Activation, Add, AddRow, Fill, Halt, MulColumn, Scale, Sinusoid};
+use glassformer_graph::{Rows, Shape, Value};
+
+use crate::Error;
+use crate::lower::{At, Lower, Out};
+use crate::position::pairing;
+
+impl<'f> Lower<'f> {
+    /// The rows after all blocks and the final norm.
+    pub fn stack(&mut self, at: &At<'f>, x: Value, memory: Option<Value>) -> Result<Value, Error> {
+        let x = match at.stack.depth {
+            Depth::Layers(layers) => {
+                let block = |lower: &mut Self, x, layer: usize| {
+                    lower.block(&at.below(&layer.to_string()), layer, x, memory)
+                };
+                (0..layers).try_fold(x, |x, layer| block(self, x, layer))?
+            }
+            Depth::Shared { times } => {
+                let block = |lower: &mut Self, x, step| {
+                    let x = lower.add_step(at, x, step)?;
+                    lower.block(&at.below("shared"), step, x, memory)
+                };
+                (0..times).try_fold(x, |x, step| block(self, x, step))?
+            }
+            Depth::Adaptive { max, threshold } => self.adaptive(at, x, memory, (max, threshold))?,
+        };
+        let norm = at.stack.final_norm.as_ref();
+        self.scoped(&at.side.to_string(), |lower| lower.norm(at, ("norm", 1), x, norm))
+    }
+
+    /// Application number `step` of the block: values are below `side.step`, weights where `at` says.
+    fn block(
+        &mut self,
+        at: &At<'f>,
+        step: usize,
+        mut x: Value,
+        memory: Option<Value>,
+    ) -> Result<Value, Error> {
+        let names = sublayer_names(&at.stack.block);
+        for (sublayer, name) in at.stack.block.iter().zip(names) {
+            let below = at.below(&name);
+            x = self.scoped(&format!("{}.{step}.{name}", at.side), |lower| {
+                lower.sublayer(&below, sublayer, x, memory)
+            })?;
+        }
+        Ok(x)
+    }
+
+    /// Positions and the step's own sinusoid, where they are added before every application (Universal Transformer).
+    fn add_step(&mut self, at: &At<'f>, x: Value, step: usize) -> Result<Value, Error> {
+        let Position::Sinusoidal { base, layout, when: When::EveryStep } = at.stack.position else {
+            return Ok(x);
+        };
+        let sinusoid =
+            |rows, start| Sinusoid { rows, start, width: at.stack.width, base, pairing: pairing(layout) };
+        self.scoped(&format!("{}.{step}", at.side), |lower| {
+            let positions = lower.build.add("positions", sinusoid(Rows::Tokens(at.side), 0), &[])?;
+            let time = lower.build.add("time", sinusoid(Rows::Fixed(1), step), &[])?;
+            let x = lower.build.add("placed", Add, &[x, positions])?;
+            Ok(lower.build.add("timed", AddRow, &[x, time])?)
+        })
+    }
+
+    /// Adaptive computation time, unrolled to its maximum: a row that has halted gets weight 0 from then on.
+    ///
+    /// `result ← state · weight + result · (1 − weight)`, as in the listing of the Universal Transformer's paper.
+    fn adaptive(
+        &mut self,
+        at: &At<'f>,
+        mut state: Value,
+        memory: Option<Value>,
+        (max, threshold): (usize, f32),
+    ) -> Result<Value, Error> {
+        let rows = Rows::Tokens(at.side);
+        let zero = |width| Fill { shape: Shape::new(rows, width), value: 0.0 };
+        let side = at.side.to_string();
+        let mut sum = self.scoped(&side, |lower| Ok(lower.build.add("halted", zero(1), &[])?))?;
+        let mut result =
+            self.scoped(&side, |lower| Ok(lower.build.add("result", zero(at.stack.width), &[])?))?;
+        for step in 0..max {
+            state = self.add_step(at, state, step)?;
+            let weight;
+            (weight, sum) = self.scoped(&format!("{side}.{step}"), |lower| {
+                let p = lower.linear(at, "halt", state, Out { width: 1, bias: true })?; // [tokens, 1]
+                let p = lower.build.add("halt.p", Activate { act: Activation::Sigmoid }, &[p])?;
+                let halt = lower.build.add_all("halt.weight", Halt { threshold }, &[p, sum])?;
+                Ok((halt[0], halt[1]))
+            })?;
+            state = self.block(&at.below("shared"), step, state, memory)?;
+            result = self.scoped(&format!("{side}.{step}"), |lower| {
+                let new = lower.build.add("weighed", MulColumn, &[state, weight])?;
+                let old = lower.build.add("released", MulColumn, &[result, weight])?;
+                let old = lower.build.add("negated", Scale::all(-1.0), &[old])?;
+                let kept = lower.build.add("kept", Add, &[result, old])?;
+                Ok(lower.build.add("result", Add, &[kept, new])?)
+            })?;
+        }
+        Ok(result)
+    }
+}
+
+/// What the sublayers of a block are called: `attend`, `cross`, `feed`, with a number from the second on.
+pub(crate) fn sublayer_names(block: &[glassformer_formula::Sublayer]) -> Vec<String> {
+    use glassformer_formula::{Mix, Source};
+    let kind = |mix: &Mix| match mix {
+        Mix::Attend(attention) => match attention.source {
+            Source::Own => "attend",
+            Source::Memory => "cross",
+        },
+        Mix::Feed(_) => "feed",
+    };
+    let kinds: Vec<&str> = block.iter().map(|sublayer| kind(&sublayer.mix)).collect();
+    let name = |(i, &kind): (usize, &&str)| {
+        let before = kinds[..i].iter().filter(|&&k| k == kind).count();
+        if before == 0 { kind.to_owned() } else { format!("{kind}{}", before + 1) }
+    };
+    kinds.iter().enumerate().map(name).collect()
+}

@@ -1,0 +1,132 @@
+//! Position enters in exactly three places: added to the input, by rotating queries and keys, added to the scores. Each is a
+//! function here, and each matches every kind.
+
+use glassformer_formula::{Attention, Biases, Pairing, Position, Source, When};
+use glassformer_graph::ops::{Add, Direction, Ids, Lookup, Pairing as PairingOp, Relative, Rotate, Sinusoid};
+use glassformer_graph::{Rows, Shape, Value};
+
+use crate::Error;
+use crate::lower::{At, Lower, Out};
+use crate::rotary::turns;
+
+pub(crate) fn pairing(layout: Pairing) -> PairingOp {
+    match layout {
+        Pairing::Interleaved => PairingOp::Interleaved,
+        Pairing::Halves => PairingOp::Halves,
+    }
+}
+
+impl<'f> Lower<'f> {
+    /// What position adds to the input. `at` is the side's `embed`.
+    pub fn add_position(&mut self, at: &At<'f>, x: Value) -> Result<Value, Error> {
+        let positions = match at.stack.position {
+            Position::Sinusoidal { base, layout, when: When::Once } => {
+                let (rows, width) = (Rows::Tokens(at.side), at.stack.width);
+                self.build.add(
+                    "positions",
+                    Sinusoid { rows, start: 0, width, base, pairing: pairing(layout) },
+                    &[],
+                )?
+            }
+            Position::Learned { max, offset } => {
+                let shape = Shape::fixed(max + offset, at.stack.width);
+                let table = self.parameter(&format!("{}.positions", at.weights), shape)?;
+                self.build.add(
+                    "placed",
+                    Lookup { ids: Ids::Positions { side: at.side, offset } },
+                    &[table],
+                )?
+            }
+            Position::None
+            | Position::Sinusoidal { when: When::EveryStep, .. }
+            | Position::Rotary(_)
+            | Position::Alibi
+            | Position::Buckets { .. }
+            | Position::TransformerXl { .. } => return Ok(x),
+        };
+        Ok(self.build.add("sum_positions", Add, &[x, positions])?)
+    }
+
+    /// How position turns queries and keys of the same rows. Those of another side have no positions in common.
+    pub fn rotate(
+        &mut self,
+        at: &At<'f>,
+        attention: &Attention,
+        name: &str,
+        x: Value,
+    ) -> Result<Value, Error> {
+        if attention.source == Source::Memory {
+            return Ok(x);
+        }
+        match &at.stack.position {
+            Position::Rotary(rotary) => {
+                let size = attention.heads.size;
+                let turning = rotary.size.unwrap_or(size);
+                let (turns, magnitude) = turns(rotary, turning);
+                let op = Rotate {
+                    side: at.side,
+                    size,
+                    turning,
+                    pairing: pairing(rotary.layout),
+                    turns,
+                    magnitude,
+                    direction: Direction::Forward,
+                };
+                Ok(self.build.add(name, op, &[x])?)
+            }
+            Position::None
+            | Position::Sinusoidal { .. }
+            | Position::Learned { .. }
+            | Position::Alibi
+            | Position::Buckets { .. }
+            | Position::TransformerXl { .. } => Ok(x),
+        }
+    }
+
+    /// What position adds to the scores; further inputs of the attention are appended to `inputs`.
+    pub fn relative(
+        &mut self,
+        at: &At<'f>,
+        attention: &Attention,
+        inputs: &mut Vec<Value>,
+    ) -> Result<Relative, Error> {
+        if attention.source == Source::Memory {
+            return Ok(Relative::None);
+        }
+        let heads = attention.heads;
+        match at.stack.position {
+            Position::Alibi => Ok(Relative::Alibi),
+            Position::Buckets { count, max_distance } => {
+                let name = format!("{}.position.table", at.side);
+                inputs.push(self.parameter(&name, Shape::fixed(count, heads.query))?);
+                Ok(Relative::Buckets { max_distance })
+            }
+            Position::TransformerXl { biases, .. } => {
+                let distances = self.distances(at)?;
+                let width = heads.query * heads.size;
+                let owner = match biases {
+                    Biases::Layer => at.weights.clone(),
+                    Biases::Stack => at.side.to_string(),
+                };
+                inputs.push(self.linear(at, "position", distances, Out { width, bias: false })?);
+                inputs.push(self.parameter(&format!("{owner}.position.u"), Shape::fixed(1, width))?);
+                inputs.push(self.parameter(&format!("{owner}.position.v"), Shape::fixed(1, width))?);
+                Ok(Relative::TransformerXl)
+            }
+            Position::None | Position::Sinusoidal { .. } | Position::Learned { .. } | Position::Rotary(_) => {
+                Ok(Relative::None)
+            }
+        }
+    }
+
+    /// The sinusoid of every distance, once for the stack.
+    fn distances(&mut self, at: &At<'f>) -> Result<Value, Error> {
+        let name = format!("{}.distances", at.side);
+        if let Some(value) = self.build.find(&name) {
+            return Ok(value);
+        }
+        let (rows, width) = (Rows::Distances(at.side), at.stack.width);
+        let op = Sinusoid { rows, start: 0, width, base: 10_000.0, pairing: PairingOp::Halves };
+        Ok(self.build.add_at(&name, op, &[])?)
+    }
+}

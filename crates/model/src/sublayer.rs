@@ -1,0 +1,63 @@
+//! I + f: one function for every family.
+
+use glassformer_formula::{Activation as Act, FeedForward, Mix, Sublayer};
+use glassformer_graph::Value;
+use glassformer_graph::ops::{Activate, Activation, Add, Gate};
+
+use crate::Error;
+use crate::lower::{At, Lower, Out};
+
+impl<'f> Lower<'f> {
+    /// `output(x + branch(mix(input(x))))`.
+    pub fn sublayer(
+        &mut self,
+        at: &At<'f>,
+        sublayer: &'f Sublayer,
+        x: Value,
+        memory: Option<Value>,
+    ) -> Result<Value, Error> {
+        let norm = &sublayer.norm;
+        let y = self.norm(at, ("norm_in", 1), x, norm.input.as_ref())?;
+        let y = self.mix(at, &sublayer.mix, y, memory)?;
+        let y = self.norm(at, ("norm_branch", 1), y, norm.branch.as_ref())?;
+        let y = self.dropout(y)?;
+        let y = self.build.add("sum", Add, &[x, y])?;
+        self.norm(at, ("norm_out", 1), y, norm.output.as_ref())
+    }
+
+    fn mix(&mut self, at: &At<'f>, mix: &'f Mix, x: Value, memory: Option<Value>) -> Result<Value, Error> {
+        match mix {
+            Mix::Attend(attention) => self.attend(at, attention, x, memory),
+            Mix::Feed(feed) => self.feed(at, feed, x),
+        }
+    }
+
+    /// Each row by itself: `act(x W₁) W₂`, or `(act(x W_gate) ⊙ x W_up) W_down`.
+    fn feed(&mut self, at: &At<'f>, feed: &FeedForward, x: Value) -> Result<Value, Error> {
+        let width = self.build.shape(x).width;
+        match *feed {
+            FeedForward::Plain { hidden, act, bias } => {
+                let y = self.linear(at, "up", x, Out { width: hidden, bias })?; // [tokens, hidden]
+                let y = self.build.add("hidden", Activate { act: activation(act) }, &[y])?;
+                self.linear(at, "down", y, Out { width, bias })
+            }
+            FeedForward::Gated { hidden, act, bias } => {
+                let gate = self.linear(at, "gate", x, Out { width: hidden, bias })?; // [tokens, hidden]
+                let up = self.linear(at, "up", x, Out { width: hidden, bias })?; // [tokens, hidden]
+                let y = self.build.add("hidden", Gate { act: activation(act) }, &[gate, up])?;
+                self.linear(at, "down", y, Out { width, bias })
+            }
+        }
+    }
+}
+
+fn activation(act: Act) -> Activation {
+    match act {
+        Act::Relu => Activation::Relu,
+        Act::Gelu => Activation::Gelu,
+        Act::GeluTanh => Activation::GeluTanh,
+        Act::Silu => Activation::Silu,
+        Act::Tanh => Activation::Tanh,
+        Act::Sigmoid => Activation::Sigmoid,
+    }
+}
