@@ -1,1 +1,12 @@
-//! Sessions and generation: the loops around a plan.
+//! The loops around a plan: running whole batches, and generating token by token.
+//!
+//! A loop lives here, in Rust; the plan is one step of it. The same step takes a whole prompt or a single token.
+#![forbid(unsafe_code)]
+
+mod error;
+mod forward;
+mod generate;
+
+pub use error::Error;
+pub use forward::{Forward, Sequence};
+pub use generate::{Finish, Generated, Generator, Request, Room, Stop};
