@@ -82,7 +82,7 @@ pub enum InputScale {
 }
 
 /// Rows from an image cut into squares: each square of `size` × `size` × `channels` numbers is one linear projection away
-/// from a row (ViT).
+/// from a row (`ViT`).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Patches {
@@ -173,7 +173,7 @@ pub enum Position {
         #[serde(default)]
         offset: usize,
     },
-    /// Queries and keys are rotated by an angle that grows with their position (RoPE, Su et al. 2021).
+    /// Queries and keys are rotated by an angle that grows with their position (`RoPE`, Su et al. 2021).
     Rotary(Rotary),
     /// Scores lose a head-dependent slope times the distance (Press et al. 2021).
     Alibi,
@@ -286,7 +286,7 @@ pub enum Scaling {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         magnitude: Option<f64>,
     },
-    /// Slow angles are interpolated between two wavelengths (LLaMA 3).
+    /// Slow angles are interpolated between two wavelengths (`LLaMA` 3).
     Llama3 {
         /// The divisor of slow angles.
         factor: f64,
@@ -297,7 +297,7 @@ pub enum Scaling {
         /// The length trained on.
         original: usize,
     },
-    /// A divisor for each angle, one list for short and one for long texts (LongRoPE, Phi-3).
+    /// A divisor for each angle, one list for short and one for long texts (`LongRoPE`, Phi-3).
     Long {
         /// Divisors up to `original` positions.
         short: Vec<f64>,
@@ -370,7 +370,7 @@ pub enum Mix {
     Feed(FeedForward),
 }
 
-/// MultiHead: `concat(headᵢ) W_O`, `headᵢ = softmax(scale · Q Kᵀ + position) V`.
+/// `MultiHead`: `concat(headᵢ) W_O`, `headᵢ = softmax(scale · Q Kᵀ + position) V`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attention {
@@ -477,8 +477,13 @@ pub struct Heads {
     pub query: usize,
     /// Key and value heads; fewer than query heads is grouped-query attention.
     pub key: usize,
-    /// Numbers per head (`d_k`).
+    /// Numbers per head (`d_k`). Text may leave it out: reading then fills in width / query.
+    #[serde(default = "unstated")]
     pub size: usize,
+}
+
+fn unstated() -> usize {
+    Heads::UNSTATED
 }
 
 /// What q · k is multiplied by.
@@ -497,14 +502,15 @@ pub enum Scale {
 /// Which projections of an attention have a bias.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
+#[expect(clippy::struct_excessive_bools, reason = "four projections, each with a bias or without")]
 pub struct ProjectionBias {
-    /// W_Q.
+    /// `W_Q`.
     pub query: bool,
-    /// W_K.
+    /// `W_K`.
     pub key: bool,
-    /// W_V.
+    /// `W_V`.
     pub value: bool,
-    /// W_O.
+    /// `W_O`.
     pub output: bool,
 }
 
@@ -565,9 +571,9 @@ pub enum Activation {
 pub enum Head {
     /// The rows themselves.
     Rows,
-    /// A score for every word of the vocabulary: W_o of document 1.
+    /// A score for every word of the vocabulary: `W_o` of document 1.
     Words {
-        /// Whether W_o is the embedding table of the last stack's input.
+        /// Whether `W_o` is the embedding table of the last stack's input.
         #[serde(default)]
         tied: bool,
         /// Whether there is a bias.
