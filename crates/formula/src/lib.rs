@@ -9,7 +9,11 @@
 
 pub mod check;
 mod half;
+pub mod named;
+mod text;
 mod types;
 
 pub use check::{Problem, Problems};
+pub use named::{NAMES, named};
+pub use text::TextError;
 pub use types::*;
