@@ -5,11 +5,24 @@
 //! ▷ is [`Reach::Past`]. A formula can be checked, printed, read and written. It is never executed here: `model` lowers it
 //! into a graph.
 //!
+//! ```
+//! use glassformer_formula::{Formula, print};
+//!
+//! let original = Formula::original_base();
+//! original.check()?;
+//! assert_eq!(
+//!     print::unicode(&original),
+//!     "Y = softmax( ○ₗ₌₁⁶[ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ] · \
+//!      ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN ](X) · Wₒ )",
+//! );
+//! # Ok::<(), glassformer_formula::Problems>(())
+//! ```
 #![forbid(unsafe_code)]
 
 pub mod check;
 mod half;
 pub mod named;
+pub mod print;
 mod text;
 mod types;
 

@@ -1,0 +1,375 @@
+//! The definitions: every symbol of the line, exactly, with the numbers of this formula.
+
+mod attend;
+mod position;
+
+use super::expr::{
+    Expr, Fence, Sign, at, call, float, joined, over, prose, root, round, row, sub, sub_sup, sup,
+};
+use super::line::{head, input, is_plain_post_norm, pool_word, signals_steps};
+use super::names::{Feed, Names, act_word, step_signal};
+use crate::half::Half;
+use crate::types::{
+    Activation, Depth, FeedForward, Formula, Head, Input, InputScale, Lead, Mix, Norm, Pool, Side, Source,
+    Sublayer, Table, Tokens,
+};
+
+pub(super) fn lines(formula: &Formula) -> Vec<Expr> {
+    let names = Names::of(formula);
+    let mut lines = vec![whole(&names)];
+    for (half, side) in formula.halves() {
+        stack(&mut lines, &names, half, side);
+    }
+    for (half, side) in formula.halves() {
+        rows(&mut lines, &names, half, side);
+    }
+    position::sinusoids(&mut lines, formula);
+    for site in &names.sites {
+        attend::lines(&mut lines, &names, site);
+    }
+    for feed in &names.feeds {
+        lines.push(feed_forward(&names, feed));
+    }
+    for act in activations(&names) {
+        lines.extend(bend(act));
+    }
+    for norm in &names.norms {
+        lines.push(norm_line(&names, *norm));
+    }
+    output(&mut lines, formula);
+    lines
+}
+
+/// `Y = softmax(Dec(Y_<t, M) · Wₒ), M = Enc(X)`
+fn whole(names: &Names<'_>) -> Expr {
+    let formula = names.formula;
+    let both = formula.source.is_some() && formula.target.is_some();
+    let encoded = call("Enc", input(formula));
+    let rows = match (&formula.source, &formula.target) {
+        (_, Some(_)) if both => call("Dec", row![target_rows(formula), Sign::Comma, "M"]),
+        (_, Some(_)) => call("Dec", "X"),
+        (_, None) => encoded.clone(),
+    };
+    let line = row!["Y", Sign::Equals, head(names, rows, Fence::Round)];
+    if both { row![line, Sign::Comma, "M", Sign::Equals, encoded] } else { line }
+}
+
+/// The rows that the target starts from: X where it stands alone, else `Y_<t` of document 1.
+fn target_rows(formula: &Formula) -> Expr {
+    if formula.source.is_some() { sub("Y", row![Sign::Less, "t"]) } else { "X".into() }
+}
+
+fn stack(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, side: &Side) {
+    let (whole, step) = match half {
+        Half::Source => ("Enc", "EncStep"),
+        Half::Target => ("Dec", "DecStep"),
+    };
+    let signalled = signals_steps(side);
+    let step = if signalled { sub(step, "t") } else { step.into() };
+    let composed = |index: &'static str, bound: usize, name: Expr| {
+        row![sub_sup(Sign::Ring, row![index, Sign::Equals, 1], bound), Sign::Beside, name]
+    };
+    let after = |repeated: Expr| match side.stack.final_norm {
+        None => repeated,
+        Some(norm) => row![names.norm(norm), Sign::After, repeated],
+    };
+    let one_set = prose(", one set of weights");
+    let name = match side.stack.depth {
+        Depth::Layers(_) => sub(whole, "l"),
+        Depth::Shared { .. } | Depth::Adaptive { .. } => step,
+    };
+    match side.stack.depth {
+        Depth::Layers(count) => {
+            lines.push(row![whole, Sign::Equals, after(composed("l", count, name.clone()))]);
+        }
+        Depth::Shared { times } => {
+            let repeated =
+                if signalled { composed("t", times, name.clone()) } else { sup(name.clone(), times) };
+            lines.push(row![whole, Sign::Equals, after(repeated), one_set]);
+        }
+        Depth::Adaptive { max, threshold } => {
+            halting(lines, names, side, (whole, &name));
+            lines.push(last_step(max, threshold));
+        }
+    }
+    lines.push(block(names, half, side, name));
+    if half == Half::Target && side.stack.block.iter().all(is_plain_post_norm) {
+        let mixes = side.stack.block.iter().map(|sublayer| names.mix(side, &sublayer.mix));
+        let turn = ": one after the other, each with its residual and norm; ";
+        let time = "row t sees rows up to t alone, and what is read off it becomes row t + 1";
+        lines.push(row![Sign::Indent, joined(mixes, Sign::Then), prose(turn), prose(time)]);
+    }
+}
+
+/// Adaptive computation time (Graves 2016), for each row by itself: the mean of the states, weighted by the chances to stop
+/// there.
+fn halting(lines: &mut Vec<Expr>, names: &Names<'_>, side: &Side, called: (&'static str, &Expr)) {
+    let (whole, step) = called;
+    let of = |letter: &'static str| sub(letter, "t");
+    let sum = |bound: Expr| sub_sup(Sign::Sum, row!["t", Sign::Equals, 1], bound);
+    let memory = |first: Expr| if reads_memory(side) { row![first, Sign::Comma, "M"] } else { first };
+    let mean = row![sum("T".into()), Sign::Beside, of("α"), Sign::Beside, of("h")];
+    let value = match side.stack.final_norm {
+        None => mean,
+        Some(norm) => call(names.norm(norm), mean),
+    };
+    let next = call(step.clone(), memory(sub("h", row!["t", Sign::Minus, 1])));
+    lines.push(row![call(whole, memory("x".into())), Sign::Equals, value]);
+    let start = row![Sign::Indent, sub("h", 0), Sign::Equals, "x", Sign::Comma];
+    lines.push(row![start, of("h"), Sign::Equals, next, prose(", one set of weights")]);
+    let score = row![of("h"), Sign::Beside, sub("w", "p"), Sign::Plus, sub("b", "p")];
+    let chance = row![Sign::Indent, of("p"), Sign::Equals, call("sigmoid", score), Sign::Comma];
+    let weight = row![of("α"), Sign::Equals, of("p"), prose(" before "), "T", Sign::Comma];
+    let spent = row![sum(row!["T", Sign::Minus, 1]), Sign::Beside, of("p")];
+    lines.push(row![chance, weight, sub("α", "T"), Sign::Equals, 1, Sign::Minus, spent]);
+}
+
+/// When a row halts.
+fn last_step(max: usize, threshold: f32) -> Expr {
+    let sum = row![sub("p", 1), Sign::Plus, Sign::Dots, Sign::Plus, sub("p", "t")];
+    let first =
+        row![Sign::Indent, "T", prose(" is the row's first t with "), sum, Sign::More, float(threshold)];
+    row![first, prose(", at most "), max]
+}
+
+fn reads_memory(side: &Side) -> bool {
+    side.stack.block.iter().any(|sublayer| match &sublayer.mix {
+        Mix::Attend(attention) => attention.source == Source::Memory,
+        Mix::Feed(_) => false,
+    })
+}
+
+/// `Encₗ(x) = LN(a + FFN(a)), a = LN(x + MultiHead(x))`
+fn block(names: &Names<'_>, half: Half, side: &Side, name: Expr) -> Expr {
+    let argument: Expr = rows_letter(names, half).into();
+    let mut stages = Vec::new();
+    let mut here = argument.clone();
+    if signals_steps(side) {
+        let start = sub(argument.clone(), "0");
+        stages.push((start.clone(), row![argument.clone(), Sign::Plus, step_signal()]));
+        here = start;
+    }
+    let count = side.stack.block.len();
+    for (index, sublayer) in side.stack.block.iter().enumerate() {
+        let value = sublayer_value(names, side, sublayer, &here);
+        here = between(index, count);
+        stages.push((here.clone(), value));
+    }
+    let arguments = if reads_memory(side) { row![argument, Sign::Comma, "M"] } else { argument };
+    let mut line = row![call(name, arguments), Sign::Equals];
+    let last = stages.pop().map_or(here, |(_, value)| value);
+    line = row![line, last];
+    for (stage, value) in stages.into_iter().rev() {
+        line = row![line, Sign::Comma, stage, Sign::Equals, value];
+    }
+    line
+}
+
+/// What the rows are called after a sublayer: a, b, c, or a₁, a₂, … in long blocks.
+fn between(index: usize, count: usize) -> Expr {
+    match (["a", "b", "c"].get(index), count) {
+        (Some(&letter), 0..=4) => letter.into(),
+        (Some(_) | None, _) => sub("a", index + 1),
+    }
+}
+
+/// `output(x + branch(f(input(x))))`
+fn sublayer_value(names: &Names<'_>, side: &Side, sublayer: &Sublayer, x: &Expr) -> Expr {
+    let normed = |norm: Option<Norm>, inner: Expr| match norm {
+        None => inner,
+        Some(norm) => call(names.norm(norm), inner),
+    };
+    let seen = normed(sublayer.norm.input, x.clone());
+    let arguments = match &sublayer.mix {
+        Mix::Attend(attention) if attention.source == Source::Memory => row![seen, Sign::Comma, "M"],
+        Mix::Attend(_) | Mix::Feed(_) => seen,
+    };
+    let branch = normed(sublayer.norm.branch, call(names.mix(side, &sublayer.mix), arguments));
+    normed(sublayer.norm.output, row![x.clone(), Sign::Plus, branch])
+}
+
+/// How rows come in: `X = E[x] · √512 + PE`
+fn rows(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, side: &Side) {
+    let rows = match half {
+        Half::Source => "X".into(),
+        Half::Target => target_rows(names.formula),
+    };
+    match &side.input {
+        Input::Tokens(tokens) => token_rows(lines, names, (half, side, tokens), rows),
+        Input::Patches(patches) => {
+            let name = sub("Patch", patches.size);
+            let square = row![patches.size, Sign::Cross, patches.size, Sign::Cross, patches.channels];
+            let projected = row!["s", Sign::Beside, sub("W", "P"), Sign::Plus, sub("b", "P")];
+            let lead = match patches.lead {
+                Lead::None => prose(""),
+                Lead::Class => prose(", and before them one learned row with its position"),
+            };
+            let placed = Expr::Row([projected].into_iter().chain(position::added(side)).collect());
+            let normed = match patches.norm {
+                None => placed,
+                Some(norm) => call(names.norm(norm), placed),
+            };
+            let squares = row![prose(" for every square s of "), square, prose(" numbers")];
+            lines.push(row![call(name, "X"), Sign::Equals, normed, squares, lead]);
+            let numbers = patches.size.saturating_mul(patches.size).saturating_mul(patches.channels);
+            lines.push(row![Sign::Indent, shape(sub("W", "P"), numbers, side.stack.width)]);
+        }
+    }
+    lines.extend(position::table(side));
+}
+
+/// Factorised embeddings are summed and normed at the table's width, then widened (ALBERT).
+fn token_rows(lines: &mut Vec<Expr>, names: &Names<'_>, of: (Half, &Side, &Tokens), rows: Expr) {
+    let (half, side, tokens) = of;
+    let width = tokens.width.unwrap_or(side.stack.width);
+    let table = names.table(half);
+    let mut sum = vec![at(table.clone(), rows_letter(names, half))];
+    match tokens.scale {
+        InputScale::One => {}
+        InputScale::RootWidth => sum.extend([Sign::Dot.into(), root(side.stack.width)]),
+    }
+    if tokens.types.is_some() {
+        sum.extend([Sign::Plus.into(), at("T", "type")]);
+    }
+    sum.extend(position::added(side));
+    let normed = match tokens.norm {
+        None => Expr::Row(sum),
+        Some(norm) => call(names.norm(norm), Expr::Row(sum)),
+    };
+    let widened = match tokens.width {
+        None => normed,
+        Some(_) => row![round(normed), Sign::Beside, sub("W", "E"), Sign::Plus, sub("b", "E")],
+    };
+    lines.push(row![rows, Sign::Equals, widened]);
+    let mut shapes = Vec::new();
+    match tokens.table {
+        Table::Own => shapes.push(shape(table, tokens.vocabulary, width)),
+        Table::Source => {}
+    }
+    shapes.extend(tokens.types.map(|types| shape("T", types, width)));
+    shapes.extend(tokens.width.map(|width| shape(sub("W", "E"), width, side.stack.width)));
+    if !shapes.is_empty() {
+        lines.push(row![Sign::Indent, joined(shapes, Sign::Comma)]);
+    }
+}
+
+/// x for what is read, y for what is written after reading.
+fn rows_letter(names: &Names<'_>, half: Half) -> &'static str {
+    match (half, &names.formula.source) {
+        (Half::Target, Some(_)) => "y",
+        (Half::Source | Half::Target, _) => "x",
+    }
+}
+
+/// `W : 512 × 2048`
+fn shape(matrix: impl Into<Expr>, rows: usize, columns: usize) -> Expr {
+    row![matrix.into(), Sign::Colon, rows, Sign::Cross, columns]
+}
+
+fn feed_forward(names: &Names<'_>, feed: &Feed) -> Expr {
+    let linear = |x: Expr, name: Expr, bias: Option<Expr>| match bias {
+        None => row![x, Sign::Beside, name],
+        Some(bias) => row![x, Sign::Beside, name, Sign::Plus, bias],
+    };
+    let x = || Expr::from("x");
+    let start = row![call(names.feed(feed), "x"), Sign::Equals];
+    match feed.layer {
+        FeedForward::Plain { hidden, act, bias } => {
+            let b = |index: usize| bias.then(|| sub("b", index));
+            let inner = call(act_word(act), linear(x(), sub("W", 1), b(1)));
+            let value = linear(inner, sub("W", 2), b(2));
+            let shapes = [shape(sub("W", 1), feed.width, hidden), shape(sub("W", 2), hidden, feed.width)];
+            row![start, value, Sign::Comma, joined(shapes, Sign::Comma)]
+        }
+        FeedForward::Gated { hidden, act, bias } => {
+            let b = |name: &'static str| bias.then(|| sub("b", name));
+            let gate = call(act_word(act), linear(x(), sub("W", "gate"), b("gate")));
+            let up = linear(x(), sub("W", "up"), b("up"));
+            let up = if bias { round(up) } else { up };
+            let inner = round(row![gate, Sign::Each, up]);
+            let value = linear(inner, sub("W", "down"), b("down"));
+            let into = shape(row![sub("W", "gate"), Sign::Comma, sub("W", "up")], feed.width, hidden);
+            row![start, value, Sign::Comma, into, Sign::Comma, shape(sub("W", "down"), hidden, feed.width)]
+        }
+    }
+}
+
+fn activations(names: &Names<'_>) -> Vec<Activation> {
+    let mut found = Vec::new();
+    for feed in &names.feeds {
+        let act = match feed.layer {
+            FeedForward::Plain { act, .. } | FeedForward::Gated { act, .. } => act,
+        };
+        if !found.contains(&act) {
+            found.push(act);
+        }
+    }
+    found
+}
+
+/// What the bend is; tanh needs no explanation.
+fn bend(act: Activation) -> Option<Expr> {
+    let value = match act {
+        Activation::Relu => call("max", row![0, Sign::Comma, "z"]),
+        Activation::Gelu => {
+            row![
+                "z",
+                Sign::Beside,
+                call("Φ", "z"),
+                Sign::Comma,
+                "Φ",
+                prose(" the normal distribution function")
+            ]
+        }
+        Activation::GeluTanh => {
+            let cube = row!["z", Sign::Plus, Expr::Number("0.044715".to_owned()), Sign::Beside, sup("z", 3)];
+            let inner = row![root(round(over(2, "π"))), Sign::Dot, round(cube)];
+            row![over("z", 2), Sign::Dot, round(row![1, Sign::Plus, call("tanh", inner)])]
+        }
+        Activation::Silu => over("z", round(row![1, Sign::Plus, sup("e", row![Sign::Negative, "z"])])),
+        Activation::Tanh => return None,
+        Activation::Sigmoid => over(1, round(row![1, Sign::Plus, sup("e", row![Sign::Negative, "z"])])),
+    };
+    Some(row![call(act_word(act), "z"), Sign::Equals, value])
+}
+
+fn norm_line(names: &Names<'_>, norm: Norm) -> Expr {
+    let start = row![call(names.norm(norm), "x"), Sign::Equals, "γ", Sign::Each];
+    match norm {
+        Norm::Layer { epsilon, bias } => {
+            let spread = root(row![sup("σ", 2), Sign::Plus, float(epsilon)]);
+            let scaled = row![start, over(row!["x", Sign::Minus, "μ"], spread)];
+            if bias { row![scaled, Sign::Plus, "β"] } else { scaled }
+        }
+        Norm::Rms { epsilon } => {
+            let square = call("mean", sup("x", 2));
+            row![start, over("x", root(row![square, Sign::Plus, float(epsilon)]))]
+        }
+    }
+}
+
+/// What the head's matrix is.
+fn output(lines: &mut Vec<Expr>, formula: &Formula) {
+    let Some((_, last)) = formula.halves().last() else { return };
+    let width = last.stack.width;
+    match &formula.head {
+        Head::Rows | Head::Words { tied: true, bias: _ } => {}
+        Head::Words { tied: false, bias: _ } => match &last.input {
+            Input::Tokens(tokens) => lines.push(shape(sub("W", "o"), width, tokens.vocabulary)),
+            Input::Patches(_) => {}
+        },
+        Head::Classes { count, pool } => {
+            let rows = match pool {
+                Pool::First => " is the first row of a sequence",
+                Pool::Last => " is the last row of a sequence",
+                Pool::Mean => " is that of a sequence's rows",
+            };
+            lines.push(row![shape(sub("W", "c"), width, *count), Sign::Comma, pool_word(*pool), prose(rows)]);
+        }
+        Head::Tags { count } => lines.push(shape(sub("W", "t"), width, *count)),
+        Head::Spans => {
+            let columns = prose(": the first and the last row of the answer, softmax over the rows");
+            lines.push(row![shape(sub("W", "s"), width, 2), columns]);
+        }
+    }
+}

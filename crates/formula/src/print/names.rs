@@ -1,0 +1,243 @@
+//! What each operator of a formula is called. Operators with the same definition share a name; those that differ in numbers
+//! alone are told apart by primes.
+
+use super::expr::{Expr, Fence, Sign, fence, joined, row, sub};
+use crate::half::Half;
+use crate::types::{
+    Activation, Attention, FeedForward, Formula, Global, Input, Mix, Norm, Pattern, Position, Reach, Side,
+    Source, Table,
+};
+
+/// An attention with everything around it that its definition depends on.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Site {
+    pub(super) attention: Attention,
+    /// Numbers per row of the queries' rows.
+    pub(super) width: usize,
+    /// Numbers per row of the keys' rows.
+    pub(super) from: usize,
+    /// The positions, where they enter through the scores.
+    pub(super) position: Position,
+}
+
+/// A feed-forward layer with the width of its rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Feed {
+    pub(super) layer: FeedForward,
+    pub(super) width: usize,
+}
+
+/// All operators of a formula, each definition once, in order of appearance.
+pub(super) struct Names<'a> {
+    pub(super) formula: &'a Formula,
+    pub(super) sites: Vec<Site>,
+    pub(super) feeds: Vec<Feed>,
+    pub(super) norms: Vec<Norm>,
+}
+
+impl<'a> Names<'a> {
+    pub(super) fn of(formula: &'a Formula) -> Self {
+        let mut names = Self { formula, sites: Vec::new(), feeds: Vec::new(), norms: Vec::new() };
+        for (_, side) in formula.halves() {
+            let first = match &side.input {
+                Input::Tokens(tokens) => tokens.norm,
+                Input::Patches(patches) => patches.norm,
+            };
+            names.norms.extend(first);
+            for sublayer in &side.stack.block {
+                match &sublayer.mix {
+                    Mix::Attend(attention) => {
+                        names.norms.extend(attention.norm);
+                        names.sites.push(site(formula, side, attention));
+                    }
+                    Mix::Feed(layer) => names.feeds.push(Feed { layer: *layer, width: side.stack.width }),
+                }
+                let sites = sublayer.norm;
+                names.norms.extend([sites.input, sites.branch, sites.output].into_iter().flatten());
+            }
+            names.norms.extend(side.stack.final_norm);
+        }
+        once(&mut names.sites);
+        once(&mut names.feeds);
+        once(&mut names.norms);
+        names
+    }
+
+    /// The name of a sublayer's f.
+    pub(super) fn mix(&self, side: &Side, mix: &Mix) -> Expr {
+        match mix {
+            Mix::Attend(attention) => self.site(&site(self.formula, side, attention)),
+            Mix::Feed(layer) => self.feed(&Feed { layer: *layer, width: side.stack.width }),
+        }
+    }
+
+    /// `MaskedAttn_RoPE[32:8]`
+    pub(super) fn site(&self, site: &Site) -> Expr {
+        let primes = primes(&self.sites, site, |other| (word(other), mark(other), remarks(other)));
+        let name = marked(word(site), &primes, mark(site));
+        let remarks = remarks(site);
+        if remarks.is_empty() {
+            return name;
+        }
+        let remarks = remarks.into_iter().map(Expr::Prose);
+        row![name, fence(Fence::Index, joined(remarks, Sign::Comma))]
+    }
+
+    /// `FFN`, `FFN_SwiGLU`
+    pub(super) fn feed(&self, feed: &Feed) -> Expr {
+        let primes = primes(&self.feeds, feed, |other| bend(other.layer));
+        marked("FFN", &primes, bend(feed.layer))
+    }
+
+    /// `LN`, `RMS`
+    pub(super) fn norm(&self, norm: Norm) -> Expr {
+        Expr::Word(norm_word(norm).to_owned() + &primes(&self.norms, &norm, |other| norm_word(*other)))
+    }
+
+    /// The embedding table of a side: E, or `Eₓ` and `E_y` where there are two.
+    pub(super) fn table(&self, half: Half) -> Expr {
+        let table = |side: &Option<Side>| match side.as_ref().map(|side| &side.input) {
+            Some(Input::Tokens(tokens)) => Some(tokens.table),
+            Some(Input::Patches(_)) | None => None,
+        };
+        match (table(&self.formula.source), table(&self.formula.target)) {
+            (Some(_), Some(Table::Own)) => match half {
+                Half::Source => sub("E", "x"),
+                Half::Target => sub("E", "y"),
+            },
+            (Some(_), Some(Table::Source) | None) | (None, _) => "E".into(),
+        }
+    }
+}
+
+fn site(formula: &Formula, side: &Side, attention: &Attention) -> Site {
+    let width = side.stack.width;
+    let memory = formula.source.as_ref().map_or(width, |source| source.stack.width);
+    let (from, position) = match attention.source {
+        Source::Own => (width, in_scores(&side.stack.position)),
+        Source::Memory => (memory, Position::None),
+    };
+    Site { attention: attention.clone(), width, from, position }
+}
+
+/// The positions as far as attention sees them: those added to the input are in the rows already.
+fn in_scores(position: &Position) -> Position {
+    match position {
+        Position::None
+        | Position::Sinusoidal { base: _, layout: _, when: _ }
+        | Position::Learned { max: _, offset: _ } => Position::None,
+        Position::Rotary(_)
+        | Position::Alibi
+        | Position::Buckets { count: _, max_distance: _ }
+        | Position::TransformerXl { memory: _, biases: _ } => position.clone(),
+    }
+}
+
+fn word(site: &Site) -> &'static str {
+    match (site.attention.source, site.attention.reach, site.attention.pattern) {
+        (Source::Memory, _, _) => "Enc-DecAttn",
+        (Source::Own, Reach::Past, _) => "MaskedAttn",
+        (Source::Own, Reach::Both, Pattern::Dense) => "MultiHead",
+        (Source::Own, Reach::Both, Pattern::Sliding { .. } | Pattern::LowRank { .. }) => "Attn",
+    }
+}
+
+fn mark(site: &Site) -> Option<&'static str> {
+    match site.position {
+        Position::None | Position::Sinusoidal { .. } | Position::Learned { .. } => None,
+        Position::Rotary(_) => Some("RoPE"),
+        Position::Alibi => Some("ALiBi"),
+        Position::Buckets { .. } => Some("T5"),
+        Position::TransformerXl { .. } => Some("XL"),
+    }
+}
+
+fn remarks(site: &Site) -> Vec<String> {
+    let mut remarks = Vec::new();
+    let heads = site.attention.heads;
+    if heads.key != heads.query {
+        remarks.push(format!("{}:{}", heads.query, heads.key));
+    }
+    match site.attention.pattern {
+        Pattern::Dense => {}
+        Pattern::Sliding { window, global } => {
+            remarks.push(format!("w={window}"));
+            match global {
+                Global::None => {}
+                Global::Shared | Global::Separate => remarks.push("global".to_owned()),
+            }
+        }
+        Pattern::LowRank { rank, length: _, sharing: _ } => remarks.push(format!("rank {rank}")),
+    }
+    if let Position::TransformerXl { memory, biases: _ } = site.position {
+        remarks.push(format!("memory {memory}"));
+    }
+    if site.attention.norm.is_some() {
+        remarks.push("QK norm".to_owned());
+    }
+    remarks
+}
+
+/// What stands below FFN: nothing for the `ReLU` of document 1.
+fn bend(layer: FeedForward) -> Option<&'static str> {
+    match layer {
+        FeedForward::Plain { act: Activation::Relu, .. } => None,
+        FeedForward::Plain { act, .. } => Some(act_word(act)),
+        FeedForward::Gated { act, .. } => Some(match act {
+            Activation::Relu => "ReGLU",
+            Activation::Gelu => "GEGLU",
+            Activation::GeluTanh => "GEGLU-tanh",
+            Activation::Silu => "SwiGLU",
+            Activation::Tanh => "TanhGLU",
+            Activation::Sigmoid => "GLU",
+        }),
+    }
+}
+
+pub(super) fn act_word(act: Activation) -> &'static str {
+    match act {
+        Activation::Relu => "ReLU",
+        Activation::Gelu => "GELU",
+        Activation::GeluTanh => "GELU-tanh",
+        Activation::Silu => "SiLU",
+        Activation::Tanh => "tanh",
+        Activation::Sigmoid => "sigmoid",
+    }
+}
+
+fn norm_word(norm: Norm) -> &'static str {
+    match norm {
+        Norm::Layer { .. } => "LN",
+        Norm::Rms { .. } => "RMS",
+    }
+}
+
+fn marked(word: &str, primes: &str, mark: Option<&'static str>) -> Expr {
+    let word = Expr::Word(format!("{word}{primes}"));
+    match mark {
+        None => word,
+        Some(mark) => sub(word, mark),
+    }
+}
+
+/// One prime for every earlier operator with the same look and another definition.
+fn primes<T: PartialEq, L: PartialEq>(all: &[T], one: &T, look: impl Fn(&T) -> L) -> String {
+    let earlier = all.iter().take_while(|other| *other != one);
+    "′".repeat(earlier.filter(|other| look(other) == look(one)).count())
+}
+
+/// Keeps the first of equal things. The lists are short, and floats have no hash.
+fn once<T: PartialEq>(all: &mut Vec<T>) {
+    let mut kept: Vec<T> = Vec::new();
+    for one in all.drain(..) {
+        if !kept.contains(&one) {
+            kept.push(one);
+        }
+    }
+    *all = kept;
+}
+
+/// `PEₜ`: the sinusoids of place and step.
+pub(super) fn step_signal() -> Expr {
+    sub("PE", "t")
+}
