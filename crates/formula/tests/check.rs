@@ -327,6 +327,14 @@ fn impossible_positions_are_refused() {
             stack(f).position = xl.clone();
             stack(f).width = 63;
         }),
+        case(gpt2(SMALL), "target.stack.block[2].mix.attend.heads", "for 4 heads of 16", |f| {
+            stack(f).position = buckets(32, 128);
+            let mut other = stack(f).block[0].clone();
+            if let Mix::Attend(attention) = &mut other.mix {
+                attention.heads = Heads { query: 2, key: 2, size: 32 };
+            }
+            stack(f).block.push(other);
+        }),
         feeds_alone(Position::Alibi),
         feeds_alone(buckets(32, 128)),
         feeds_alone(xl.clone()),

@@ -3,8 +3,8 @@
 use glassformer_formula::named::{Size, bert, gpt2, llama};
 use glassformer_formula::print::{Notation, definitions, definitions_in, formula, latex, mathml, unicode};
 use glassformer_formula::{
-    Activation, Attention, Depth, FeedForward, Formula, Global, Head, Mix, NAMES, Norm, Pairing, Pattern,
-    Pool, Position, Reach, Rotary, Scale, Scaling, Sublayer, named,
+    Activation, Attention, Depth, FeedForward, Formula, Global, Head, Input, Mix, NAMES, Norm, Pairing,
+    Pattern, Pool, Position, Reach, Rotary, Scale, Scaling, Sublayer, named,
 };
 
 const SMALL: Size = Size { width: 64, heads: 4, hidden: 256, layers: 2, vocabulary: 100, length: 32 };
@@ -181,11 +181,17 @@ fn definitions_say_what_is_special_about_each_family() {
     lines("transformer_xl", &["  headᵢ = softmax(((Q + u⁽ⁱ⁾) Kᵀ + Z)/√41 + Mask) V"]);
     lines(
         "universal",
-        &["Enc = ○ₜ₌₁⁶ EncStepₜ, one set of weights", "PEₜ[p] = PE[p] + PE[t], t = 1, 2, … the step"],
+        &["Enc = ○ₜ₌₁⁶ EncStepₜ, one set of weights", "PEₜ[p] = PE[p] + PE[t − 1], t = 1, 2, … the step"],
     );
     lines(
         "universal_halting",
-        &["Dec(x, M) = Σₜ₌₁^T αₜ hₜ", "  T is the row's first t with p₁ + … + pₜ > 0.99, at most 8"],
+        &[
+            "Dec(x, M) = y₈, one set of weights",
+            "  h₀ = x, y₀ = 0, hₜ = DecStepₜ(hₜ₋₁, M)",
+            "  yₜ = αₜ hₜ + (1 − αₜ) yₜ₋₁",
+            "  pₜ = sigmoid((hₜ₋₁ + PEₜ) wₚ + bₚ)",
+            "  αₜ = pₜ while p₁ + … + pₜ ≤ 0.99, then once 1 − (p₁ + … + pₜ₋₁), then 0",
+        ],
     );
     lines("vit", &["W_c : 768 × 1000, first is the first row of a sequence"]);
     lines("captioner", &["LN(x) = γ ⊙ (x − μ)/√(σ² + 10⁻¹²) + β", "LN′(x) = γ ⊙ (x − μ)/√(σ² + 10⁻⁵) + β"]);
@@ -243,11 +249,18 @@ fn every_variant_shows() {
     assert_eq!(classes(Pool::Last), format!("Y = softmax( last({body}) · W_c + b_c )"));
     assert_eq!(classes(Pool::Mean), format!("Y = softmax( mean({body}) · W_c + b_c )"));
     let mut albert = bert(SMALL);
-    albert.source.as_mut().unwrap().stack.depth = Depth::Shared { times: 12 };
+    let source = albert.source.as_mut().unwrap();
+    source.stack.depth = Depth::Shared { times: 12 };
+    if let Input::Tokens(tokens) = &mut source.input {
+        tokens.width = Some(16);
+    }
+    albert.head = Head::Words { tied: false, bias: true };
+    albert.check().unwrap();
     assert_eq!(
         unicode(&albert),
-        "Y = softmax( [ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ]¹²(X) · Eᵀ + bₒ )"
+        "Y = softmax( [ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ]¹²(X) · Wₒ + bₒ )"
     );
+    defines(&albert, &["Enc = EncStep¹², one set of weights", "X = LN(E[x] W_E + b_E + T[type] + P[p])"]);
 }
 
 #[test]

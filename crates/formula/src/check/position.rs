@@ -4,7 +4,7 @@ use super::stack::attentions;
 use super::{Place, Report, limits};
 use crate::half::Half;
 use crate::types::{
-    Attention, Depth, Heads, Input, Position, Reach, Rotary, Scaling, Side, Source, Stack, Tokens, When,
+    Attention, Biases, Depth, Heads, Position, Reach, Rotary, Scaling, Side, Source, Stack, When,
 };
 
 pub(super) fn check(report: &mut Report, place: &Place<'_>, side: &Side) {
@@ -29,9 +29,14 @@ pub(super) fn check(report: &mut Report, place: &Place<'_>, side: &Side) {
         Position::Buckets { count, max_distance } => {
             needs_own(report, &at, stack);
             buckets(report, &format!("{at}.buckets"), stack, *count, *max_distance);
+            one_shape(report, place, stack);
         }
-        Position::TransformerXl { memory, biases: _ } => {
+        Position::TransformerXl { memory, biases } => {
             needs_own(report, &at, stack);
+            match biases {
+                Biases::Layer => {}
+                Biases::Stack => one_shape(report, place, stack),
+            }
             transformer_xl(report, place, &format!("{at}.transformer_xl"), stack, *memory);
         }
     }
@@ -52,6 +57,23 @@ fn needs_own(report: &mut Report, at: &str, stack: &Stack) {
     }
 }
 
+/// Learned positions that the whole stack shares have one number, or one vector, for each head.
+fn one_shape(report: &mut Report, place: &Place<'_>, stack: &Stack) {
+    let Some((_, first)) = own(stack).next() else { return };
+    let (query, size) = (first.heads.query, first.heads.size);
+    for (index, attention) in own(stack) {
+        if (attention.heads.query, attention.heads.size) != (query, size) {
+            report.refuse(
+                format!("{}.stack.block[{index}].mix.attend.heads", place.half.name()),
+                format!(
+                    "the stack's positions are learned for {query} heads of {size}, and these are others"
+                ),
+                "give all self-attentions of the block the same heads",
+            );
+        }
+    }
+}
+
 fn wavelength(report: &mut Report, field: &str, base: f64) {
     if !(base.is_finite() && base > 1.0) {
         report.refuse(
@@ -63,16 +85,7 @@ fn wavelength(report: &mut Report, field: &str, base: f64) {
 }
 
 fn sinusoid(report: &mut Report, at: &str, side: &Side, when: When) {
-    // Factorised embeddings get their positions before they are widened (ALBERT).
-    let narrow = match &side.input {
-        Input::Tokens(Tokens { width, .. }) => *width,
-        Input::Patches(_) => None,
-    };
-    let width = match when {
-        When::Once => narrow.unwrap_or(side.stack.width),
-        When::EveryStep => side.stack.width,
-    };
-    even_width(report, at, width);
+    even_width(report, at, side.stack.width);
     match (when, side.stack.depth) {
         (When::Once, _) | (When::EveryStep, Depth::Shared { .. } | Depth::Adaptive { .. }) => {}
         (When::EveryStep, Depth::Layers(_)) => report.refuse(

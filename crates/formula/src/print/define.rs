@@ -88,8 +88,13 @@ fn stack(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, side: &Side) {
             lines.push(row![whole, Sign::Equals, after(repeated), one_set]);
         }
         Depth::Adaptive { max, threshold } => {
-            halting(lines, names, side, (whole, &name));
-            lines.push(last_step(max, threshold));
+            let last = match side.stack.final_norm {
+                None => sub("y", max),
+                Some(norm) => call(names.norm(norm), sub("y", max)),
+            };
+            let arguments = if reads_memory(side) { row!["x", Sign::Comma, "M"] } else { "x".into() };
+            lines.push(row![call(whole, arguments), Sign::Equals, last, one_set]);
+            halting(lines, side, &name, threshold);
         }
     }
     lines.push(block(names, half, side, name));
@@ -101,35 +106,25 @@ fn stack(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, side: &Side) {
     }
 }
 
-/// Adaptive computation time (Graves 2016), for each row by itself: the mean of the states, weighted by the chances to stop
-/// there.
-fn halting(lines: &mut Vec<Expr>, names: &Names<'_>, side: &Side, called: (&'static str, &Expr)) {
-    let (whole, step) = called;
-    let of = |letter: &'static str| sub(letter, "t");
-    let sum = |bound: Expr| sub_sup(Sign::Sum, row!["t", Sign::Equals, 1], bound);
-    let memory = |first: Expr| if reads_memory(side) { row![first, Sign::Comma, "M"] } else { first };
-    let mean = row![sum("T".into()), Sign::Beside, of("α"), Sign::Beside, of("h")];
-    let value = match side.stack.final_norm {
-        None => mean,
-        Some(norm) => call(names.norm(norm), mean),
-    };
-    let next = call(step.clone(), memory(sub("h", row!["t", Sign::Minus, 1])));
-    lines.push(row![call(whole, memory("x".into())), Sign::Equals, value]);
-    let start = row![Sign::Indent, sub("h", 0), Sign::Equals, "x", Sign::Comma];
-    lines.push(row![start, of("h"), Sign::Equals, next, prose(", one set of weights")]);
-    let score = row![of("h"), Sign::Beside, sub("w", "p"), Sign::Plus, sub("b", "p")];
-    let chance = row![Sign::Indent, of("p"), Sign::Equals, call("sigmoid", score), Sign::Comma];
-    let weight = row![of("α"), Sign::Equals, of("p"), prose(" before "), "T", Sign::Comma];
-    let spent = row![sum(row!["T", Sign::Minus, 1]), Sign::Beside, of("p")];
-    lines.push(row![chance, weight, sub("α", "T"), Sign::Equals, 1, Sign::Minus, spent]);
-}
-
-/// When a row halts.
-fn last_step(max: usize, threshold: f32) -> Expr {
-    let sum = row![sub("p", 1), Sign::Plus, Sign::Dots, Sign::Plus, sub("p", "t")];
-    let first =
-        row![Sign::Indent, "T", prose(" is the row's first t with "), sum, Sign::More, float(threshold)];
-    row![first, prose(", at most "), max]
+/// Adaptive computation time, for each row by itself, as in the listing of the Universal Transformer's paper.
+fn halting(lines: &mut Vec<Expr>, side: &Side, step: &Expr, threshold: f32) {
+    let now = |letter: &'static str| sub(letter, "t");
+    let before = |letter: &'static str| sub(letter, row!["t", Sign::Minus, 1]);
+    let memory = if reads_memory(side) { row![before("h"), Sign::Comma, "M"] } else { before("h") };
+    let start = row![sub("h", 0), Sign::Equals, "x", Sign::Comma, sub("y", 0), Sign::Equals, 0];
+    lines.push(row![Sign::Indent, start, Sign::Comma, now("h"), Sign::Equals, call(step.clone(), memory)]);
+    let kept = row![round(row![1, Sign::Minus, now("α")]), Sign::Beside, before("y")];
+    let mixed = row![now("y"), Sign::Equals, now("α"), Sign::Beside, now("h"), Sign::Plus, kept];
+    lines.push(row![Sign::Indent, mixed]);
+    let seen =
+        if signals_steps(side) { round(row![before("h"), Sign::Plus, step_signal()]) } else { before("h") };
+    let score = row![seen, Sign::Beside, sub("w", "p"), Sign::Plus, sub("b", "p")];
+    lines.push(row![Sign::Indent, now("p"), Sign::Equals, call("sigmoid", score)]);
+    let sum = |last: Expr| row![sub("p", 1), Sign::Plus, Sign::Dots, Sign::Plus, last];
+    let going = row![now("α"), Sign::Equals, now("p"), prose(" while "), sum(now("p")), Sign::AtMost];
+    let rest = row![1, Sign::Minus, round(sum(before("p")))];
+    let going = row![Sign::Indent, going, float(threshold), prose(", then once "), rest];
+    lines.push(row![going, prose(", then 0")]);
 }
 
 fn reads_memory(side: &Side) -> bool {
@@ -218,36 +213,37 @@ fn rows(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, side: &Side) {
     lines.extend(position::table(side));
 }
 
-/// Factorised embeddings are summed and normed at the table's width, then widened (ALBERT).
+/// Factorised embeddings are widened right after the lookup.
 fn token_rows(lines: &mut Vec<Expr>, names: &Names<'_>, of: (Half, &Side, &Tokens), rows: Expr) {
     let (half, side, tokens) = of;
-    let width = tokens.width.unwrap_or(side.stack.width);
+    let width = side.stack.width;
     let table = names.table(half);
-    let mut sum = vec![at(table.clone(), rows_letter(names, half))];
-    match tokens.scale {
-        InputScale::One => {}
-        InputScale::RootWidth => sum.extend([Sign::Dot.into(), root(side.stack.width)]),
-    }
+    let found = at(table.clone(), rows_letter(names, half));
+    let widened = match tokens.width {
+        None => found,
+        Some(_) => row![found, Sign::Beside, sub("W", "E"), Sign::Plus, sub("b", "E")],
+    };
+    let mut sum = match (tokens.scale, tokens.width) {
+        (InputScale::One, _) => vec![widened],
+        (InputScale::RootWidth, None) => vec![widened, Sign::Dot.into(), root(width)],
+        (InputScale::RootWidth, Some(_)) => vec![round(widened), Sign::Dot.into(), root(width)],
+    };
     if tokens.types.is_some() {
         sum.extend([Sign::Plus.into(), at("T", "type")]);
     }
     sum.extend(position::added(side));
-    let normed = match tokens.norm {
+    let value = match tokens.norm {
         None => Expr::Row(sum),
         Some(norm) => call(names.norm(norm), Expr::Row(sum)),
     };
-    let widened = match tokens.width {
-        None => normed,
-        Some(_) => row![round(normed), Sign::Beside, sub("W", "E"), Sign::Plus, sub("b", "E")],
-    };
-    lines.push(row![rows, Sign::Equals, widened]);
+    lines.push(row![rows, Sign::Equals, value]);
     let mut shapes = Vec::new();
     match tokens.table {
-        Table::Own => shapes.push(shape(table, tokens.vocabulary, width)),
+        Table::Own => shapes.push(shape(table, tokens.vocabulary, tokens.width.unwrap_or(width))),
         Table::Source => {}
     }
+    shapes.extend(tokens.width.map(|narrow| shape(sub("W", "E"), narrow, width)));
     shapes.extend(tokens.types.map(|types| shape("T", types, width)));
-    shapes.extend(tokens.width.map(|width| shape(sub("W", "E"), width, side.stack.width)));
     if !shapes.is_empty() {
         lines.push(row![Sign::Indent, joined(shapes, Sign::Comma)]);
     }

@@ -3,7 +3,7 @@
 use crate::half::Half;
 use crate::print::expr::{Expr, Sign, at, call, float, over, prose, round, row, sub, sup};
 use crate::print::names::step_signal;
-use crate::types::{Formula, Input, Pairing, Position, Rotary, Scaling, Side, When};
+use crate::types::{Formula, Pairing, Position, Rotary, Scaling, Side, When};
 
 /// What is added to the embeddings: `+ PE` or `+ P[p]`.
 pub(super) fn added(side: &Side) -> Vec<Expr> {
@@ -26,7 +26,7 @@ pub(super) fn added(side: &Side) -> Vec<Expr> {
 pub(super) fn table(side: &Side) -> Option<Expr> {
     match side.stack.position {
         Position::Learned { max, offset } => {
-            let shape = super::shape("P", max.saturating_add(offset), row_width(side, When::Once));
+            let shape = super::shape("P", max.saturating_add(offset), side.stack.width);
             Some(row![Sign::Indent, shape])
         }
         Position::None
@@ -38,21 +38,13 @@ pub(super) fn table(side: &Side) -> Option<Expr> {
     }
 }
 
-/// How wide rows are where positions are added: factorised embeddings get them before they are widened.
-fn row_width(side: &Side, when: When) -> usize {
-    match (when, &side.input) {
-        (When::Once, Input::Tokens(tokens)) => tokens.width.unwrap_or(side.stack.width),
-        (When::Once, Input::Patches(_)) | (When::EveryStep, _) => side.stack.width,
-    }
-}
-
 /// PE and, where steps are signalled, `PEₜ`; once if both sides agree.
 pub(super) fn sinusoids(lines: &mut Vec<Expr>, formula: &Formula) {
     let mut found = Vec::new();
     for (half, side) in formula.halves() {
         match side.stack.position {
             Position::Sinusoidal { base, layout, when } => {
-                found.push((half, (base, layout, when, row_width(side, when))));
+                found.push((half, (base, layout, when, side.stack.width)));
             }
             Position::None
             | Position::Learned { .. }
@@ -73,7 +65,7 @@ pub(super) fn sinusoids(lines: &mut Vec<Expr>, formula: &Formula) {
         match when {
             When::Once => {}
             When::EveryStep => {
-                let sum = row![at("PE", "p"), Sign::Plus, at("PE", "t")];
+                let sum = row![at("PE", "p"), Sign::Plus, at("PE", row!["t", Sign::Minus, 1])];
                 let steps = prose(format!(", t = 1, 2, … the step{whose}"));
                 lines.push(row![at(step_signal(), "p"), Sign::Equals, sum, steps]);
             }
@@ -134,7 +126,8 @@ pub(super) fn rotary(lines: &mut Vec<Expr>, rotary: &Rotary, head: usize) {
                 ", r rising from 0 at {fast} turns over {original} rows to 1 at {slow}, linearly in j; "
             ));
             let sharpened = prose("cosines and sines times ");
-            let magnitude = magnitude.unwrap_or(0.1 * factor.ln() + 1.0);
+            let usual = if *factor > 1.0 { 0.1 * factor.ln() + 1.0 } else { 1.0 };
+            let magnitude = magnitude.unwrap_or(usual);
             let value = row![mix, Sign::Plus, slowed, ramp, sharpened, float(magnitude)];
             lines.push(row![Sign::Indent, scaled, Sign::Equals, value]);
         }
