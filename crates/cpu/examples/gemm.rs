@@ -1,0 +1,257 @@
+//! How near the matrix product comes to what the machine can do:
+//! `cargo run --release -p glassformer-cpu --example gemm [rounds] [instruction sets]`.
+//!
+//! Large products are measured against fused multiply-adds on registers alone, products of few rows against plain
+//! reading of as many bytes. Both sides take turns, round by round, and only their ratio in the same round counts:
+//! another program, or another virtual machine, may take a share of the core at any moment.
+#![allow(clippy::inline_always)] // the first rule of `lanes`
+
+use glassformer_cpu::dispatch;
+use glassformer_cpu::gemm::{Begin, Matrix, Packed, Packing, Product};
+use glassformer_cpu::isa::Isa;
+use glassformer_cpu::lanes::{LANES, Lanes};
+use glassformer_cpu::team::Team;
+use glassformer_tensor::{Buffer, Random};
+use std::hint::black_box;
+use std::num::NonZeroUsize;
+use std::sync::Mutex;
+use std::time::Instant;
+
+/// rows × k × columns, and how A lies.
+const LARGE: [(usize, usize, usize, &str); 6] = [
+    (1024, 768, 3072, "feed up, BERT base"),
+    (1024, 3072, 768, "feed down"),
+    (1024, 768, 768, "attention output"),
+    (64, 768, 3072, "a short text"),
+    (1000, 512, 50_257, "logits"),
+    (3072, 1024, 768, "gradient of a weight (A transposed)"),
+];
+
+/// The same for few rows: memory has to give B, and nothing else counts. The first B is larger than any cache.
+const FEW: [(usize, usize, usize); 7] = [
+    (1, 4096, 16_384),
+    (4, 4096, 16_384),
+    (8, 4096, 16_384),
+    (16, 4096, 16_384),
+    (1, 768, 3072),
+    (1, 3072, 768),
+    (1, 512, 512),
+];
+
+fn main() {
+    let rounds = std::env::args().nth(1).and_then(|rounds| rounds.parse().ok()).unwrap_or(21);
+    let teams = [1, 2].map(|threads| Team::new(NonZeroUsize::new(threads).expect("not zero")));
+    let count = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(Isa::ALL.len());
+    for isa in Isa::available().into_iter().rev().take(count) {
+        let rounds = if isa == Isa::Scalar { 3 } else { rounds };
+        println!("\n{isa}: share of the multiply-add peak, median (and best) of {rounds} rounds");
+        println!("{:>22}  {:>15}  {:>15}  two/one", "rows × k × columns", "1 thread", "2 threads");
+        for (rows, k, columns, name) in LARGE {
+            let data = Data::new(rows, k, columns, name.contains("transposed"));
+            let [one, two] = teams.each_ref().map(|team| measure(rounds, team, &data, isa, peak_rate));
+            let shape = format!("{rows} × {k} × {columns}");
+            println!("{shape:>22}  {one}  {two}  {:>7.2}  {name}", two.rate / one.rate);
+        }
+        println!("{isa}: share of the bandwidth of plain reading");
+        for (rows, k, columns) in FEW {
+            let data = Data::new(rows, k, columns, false);
+            let limit = |isa: Isa, team: &Team| read_rate(isa, team, &data) * rows as f64;
+            let [one, two] = teams.each_ref().map(|team| measure(rounds, team, &data, isa, limit));
+            let shape = format!("{rows} × {k} × {columns}");
+            let speed = one.rate / rows as f64 * 4.0 / 1e9;
+            println!("{shape:>22}  {one}  {two}  {:>7.2}  {speed:.1} GB/s", two.rate / one.rate);
+        }
+    }
+    packing(rounds);
+}
+
+/// The matrices of one product.
+struct Data {
+    product: Product,
+    packed: Packed,
+    _a: Buffer,
+    _c: Buffer,
+}
+
+impl Data {
+    fn new(rows: usize, k: usize, columns: usize, transposed: bool) -> Self {
+        let mut random = Random::new(1);
+        let mut numbers = |count: usize| {
+            let mut buffer = Buffer::zeros(count);
+            buffer.fill_with(|| random.uniform() - 0.5);
+            buffer
+        };
+        let (a, b, mut c) = (numbers(rows * k), numbers(k * columns), Buffer::zeros(rows * columns));
+        let packed = Packed::from_rows(&b, k, columns);
+        let product = Product {
+            rows,
+            k,
+            columns,
+            a: if transposed { Matrix::transposed(a.as_ptr(), rows) } else { Matrix::rows(a.as_ptr(), k) },
+            b: packed.as_ptr(),
+            c: c.as_mut_ptr(),
+            c_stride: columns,
+            bias: None,
+            begin: Begin::Zero,
+        };
+        Self { product, packed, _a: a, _c: c }
+    }
+
+    /// The whole product, so many times one after the other.
+    fn run(&self, isa: Isa, team: &Team, times: usize) {
+        let scratch: Vec<_> = (0..team.size()).map(|_| Mutex::new(Buffer::zeros(Product::SCRATCH))).collect();
+        team.run(&|worker| {
+            let mut scratch = scratch[worker.index].lock().unwrap();
+            for _ in 0..times {
+                // SAFETY: `isa` is available, and the buffers have the sizes that the product says.
+                worker.share(self.product.tiles(), |tile| unsafe {
+                    self.product.run_tile(isa, tile, &mut scratch);
+                });
+                worker.barrier();
+            }
+        });
+    }
+}
+
+/// Multiply-adds per second, and their share of what is possible.
+struct Measured {
+    rate: f64,
+    median: f64,
+    best: f64,
+}
+
+impl std::fmt::Display for Measured {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:>6.1} % ({:>3.0} %)", self.median * 100.0, self.best * 100.0)
+    }
+}
+
+/// One product and its limit in turns.
+fn measure(rounds: usize, team: &Team, data: &Data, isa: Isa, limit: impl Fn(Isa, &Team) -> f64) -> Measured {
+    let Product { rows, k, columns, .. } = data.product;
+    let steps = (rows * k * columns) as f64;
+    // Small products several times, so that waking the team does not count.
+    let times = (4e8 / steps).ceil() as usize;
+    let (mut rates, mut shares) = (Vec::new(), Vec::new());
+    data.run(isa, team, 1);
+    for _ in 0..rounds {
+        let before = limit(isa, team);
+        let rate = steps * times as f64 / timed(|| data.run(isa, team, times));
+        let after = limit(isa, team);
+        rates.push(rate);
+        shares.push(rate / f64::midpoint(before, after));
+    }
+    rates.sort_by(f64::total_cmp);
+    shares.sort_by(f64::total_cmp);
+    Measured { rate: rates[rounds / 2], median: shares[rounds / 2], best: shares[rounds - 1] }
+}
+
+fn timed(work: impl FnOnce()) -> f64 {
+    let began = Instant::now();
+    work();
+    began.elapsed().as_secs_f64()
+}
+
+/// Multiply-adds per second on registers alone.
+fn peak_rate(isa: Isa, team: &Team) -> f64 {
+    const STEPS: usize = 400_000;
+    // As many chains as fit into the registers.
+    let chains = if isa == Isa::Avx512 { 16 } else { 5 };
+    let seconds = timed(|| {
+        team.run(&|_| {
+            // SAFETY: `isa` is available.
+            black_box(unsafe {
+                match chains {
+                    16 => dispatch!(isa, |L| multiply_add::<L, 16>(STEPS)),
+                    _ => dispatch!(isa, |L| multiply_add::<L, 5>(STEPS)),
+                }
+            });
+        });
+    });
+    (STEPS * chains * LANES * team.size()) as f64 / seconds
+}
+
+/// # Safety
+/// The machine has `L`'s instructions.
+#[inline(always)]
+unsafe fn multiply_add<L: Lanes, const CHAINS: usize>(steps: usize) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let (x, y) = (L::splat(black_box(0.999)), L::splat(black_box(0.001)));
+        let mut sums = [L::zero(); CHAINS];
+        for (i, sum) in sums.iter_mut().enumerate() {
+            *sum = L::splat(i as f32);
+        }
+        for _ in 0..steps {
+            for sum in &mut sums {
+                *sum = sum.fma(x, y);
+            }
+        }
+        let mut total = L::zero();
+        for sum in sums {
+            total = total + sum;
+        }
+        total.sum()
+    }
+}
+
+/// Numbers of the packed B read per second, each worker reading its part.
+fn read_rate(isa: Isa, team: &Team, data: &Data) -> f64 {
+    let count = Packed::len(data.packed.k(), data.packed.columns());
+    let times = (100_000_000 / count).max(1);
+    let part = count / team.size();
+    let seconds = timed(|| {
+        team.run(&|worker| {
+            let from = data.packed.as_ptr().wrapping_add(worker.index * part);
+            for _ in 0..times {
+                // SAFETY: `isa` is available, and the part lies inside B.
+                black_box(unsafe { dispatch!(isa, add_up(from, part)) });
+            }
+        });
+    });
+    (part * team.size() * times) as f64 / seconds
+}
+
+/// Reads in four places at once: in one place, the machine's prefetching keeps up less well.
+///
+/// # Safety
+/// The machine has `L`'s instructions; `from` is valid for `count` reads.
+#[inline(always)]
+unsafe fn add_up<L: Lanes>(from: *const f32, count: usize) -> f32 {
+    let quarter = count / (4 * LANES) * LANES;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut sums = [L::zero(); 4];
+        for i in (0..quarter / LANES).map(|i| i * LANES) {
+            for (j, sum) in sums.iter_mut().enumerate() {
+                *sum = *sum + L::load(from.add(j * quarter + i));
+            }
+        }
+        (sums[0] + sums[1] + sums[2] + sums[3]).sum()
+    }
+}
+
+/// What packing costs, for weights that change at every step.
+fn packing(rounds: usize) {
+    let (k, columns) = (768, 3072);
+    let (source, mut to) = (Buffer::zeros(k * columns), Buffer::zeros(Packed::len(k, columns)));
+    println!("\npacking [{k}, {columns}]");
+    for (name, b) in [
+        ("from rows", Matrix::rows(source.as_ptr(), columns)),
+        ("from a weight", Matrix::transposed(source.as_ptr(), k)),
+    ] {
+        let packing = Packing { k, columns, b, to: to.as_mut_ptr() };
+        let mut times: Vec<f64> = (0..rounds)
+            .map(|_| {
+                timed(|| {
+                    for part in 0..packing.parts() {
+                        // SAFETY: the best set is available, and the buffers have the sizes of the packing.
+                        unsafe { packing.run_part(Isa::best(), part) };
+                    }
+                })
+            })
+            .collect();
+        times.sort_by(f64::total_cmp);
+        println!("{name:>22}  {:.2} ns per number", times[rounds / 2] * 1e9 / (k * columns) as f64);
+    }
+}
