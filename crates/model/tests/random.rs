@@ -1,0 +1,221 @@
+//! Random formulas on both backends: plan = reference, batched = alone, one thread = many, cached = whole, tapped = untapped.
+
+mod common;
+
+use std::sync::Arc;
+
+use glassformer_cpu::Cpu;
+use glassformer_formula::{Formula, Head, Input, Lead};
+use glassformer_graph::ops::Which;
+use glassformer_graph::{Backend, Batch, Capacity, Graph, Pages, Reference, Span, State, tap};
+use glassformer_model::{Model, Purpose, initialise, page_layout};
+use glassformer_tensor::{Random, Tolerance, compare};
+use glassformer_weights::Weights;
+
+const SEEDS: u64 = 150;
+
+/// A model of a random formula, with everything away from its neutral start.
+fn model(formula: &Formula, random: &mut Random) -> Model {
+    let mut tensors = initialise(formula, random.bits()).expect("the formula works");
+    for tensor in tensors.values_mut() {
+        tensor.data_mut().iter_mut().for_each(|x| *x += 0.1 * random.normal());
+    }
+    Model::new(formula.clone(), Weights::from_tensors(tensors)).expect("the weights fit")
+}
+
+/// All outputs of `graph`, one after the other.
+fn run(model: &Model, backend: &dyn Backend, graph: &Arc<Graph>, batch: &Batch<'_>) -> Vec<Vec<f32>> {
+    let runner = backend.prepare(graph, model, &Capacity::of(batch)).expect("it prepares");
+    let mut state = State::default();
+    runner.run(&mut state, batch).expect("it runs");
+    (0..graph.outputs().len()).map(|index| state.output(index).to_vec()).collect()
+}
+
+/// Calls `check` with random models and batches.
+fn for_random(seeds: u64, count: usize, check: impl Fn(u64, &Model, &mut Random, &Batch<'_>, &[Vec<f32>])) {
+    for seed in 0..seeds {
+        let mut random = Random::new(seed);
+        let formula = common::formula(&mut random);
+        let model = model(&formula, &mut random);
+        let (batch, patches) = common::batch(&mut random, &formula, count);
+        check(seed, &model, &mut random, &batch, &patches);
+    }
+}
+
+#[test]
+fn the_plan_equals_the_reference() {
+    let cpu = Cpu::new(2);
+    for_random(SEEDS, 3, |seed, model, _, batch, patches| {
+        let graph = model.graph(Purpose::Whole).expect("it lowers");
+        let (mut batch, patches) = (batch.clone(), patches.concat());
+        common::bind(&mut batch, &graph, &patches);
+        let found = run(model, &cpu, &graph, &batch);
+        let expected = run(model, &Reference, &graph, &batch);
+        for (index, (name, _)) in graph.outputs().iter().enumerate() {
+            compare(&found[index], &expected[index], Tolerance::both(2e-4)).unwrap_or_else(|difference| {
+                panic!("seed {seed}, {name}: {difference}\n{:#?}", model.formula())
+            });
+        }
+    });
+}
+
+#[test]
+fn a_batch_of_any_size_on_any_number_of_threads_gives_the_same_bits() {
+    let teams = [1, 2, 5].map(Cpu::new);
+    for count in [1, 3, 17] {
+        for_random(SEEDS / 5, count, |seed, model, _, batch, patches| {
+            let graph = model.graph(Purpose::Whole).expect("it lowers");
+            let (mut whole, all) = (batch.clone(), patches.concat());
+            common::bind(&mut whole, &graph, &all);
+            let found = run(model, &teams[0], &graph, &whole);
+            for team in &teams[1..] {
+                assert_eq!(found, run(model, team, &graph, &whole), "seed {seed}, {count} sequences");
+            }
+            // Each sequence alone: its rows of every output are the same bits.
+            let mut start = vec![0; found.len()];
+            for (index, patches) in patches.iter().enumerate() {
+                let mut one = common::alone(batch, index);
+                common::bind(&mut one, &graph, patches);
+                for (output, alone) in run(model, &teams[1], &graph, &one).into_iter().enumerate() {
+                    let part = &found[output][start[output]..start[output] + alone.len()];
+                    assert_eq!(part, alone, "seed {seed}, sequence {index} of {count}, output {output}");
+                    start[output] += alone.len();
+                }
+            }
+        });
+    }
+}
+
+#[test]
+fn tapping_everything_changes_no_bit() {
+    let cpu = Cpu::new(2);
+    for_random(SEEDS / 3, 2, |seed, model, _, batch, patches| {
+        let graph = model.graph(Purpose::Whole).expect("it lowers");
+        let names = tap::all(&graph);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let tapped = Arc::new(tap::tap(&graph, &names).expect("everything can be tapped"));
+        let (mut batch, patches) = (batch.clone(), patches.concat());
+        common::bind(&mut batch, &graph, &patches);
+        let plain = run(model, &cpu, &graph, &batch);
+        let with_taps = run(model, &cpu, &tapped, &batch);
+        assert_eq!(plain, with_taps[..plain.len()], "seed {seed}");
+        // And what the taps show is what the reference computes.
+        let expected = run(model, &Reference, &tapped, &batch);
+        for (index, (name, _)) in tapped.outputs().iter().enumerate() {
+            compare(&with_taps[index], &expected[index], Tolerance::both(3e-4))
+                .unwrap_or_else(|difference| panic!("seed {seed}, {name}: {difference}"));
+        }
+    });
+}
+
+/// Runs the target of one sequence in steps of these lengths, after encoding its source.
+fn stepped(
+    model: &Model,
+    backend: &dyn Backend,
+    batch: &Batch<'_>,
+    patches: &[f32],
+    steps: &[usize],
+) -> Vec<f32> {
+    let graph = model.graph(Purpose::Step).expect("it lowers");
+    let pages = 2 + common::LONGEST.div_ceil(glassformer_graph::PAGE);
+    let cache = Pages::new(page_layout(&graph, Which::Cache), pages);
+    let mut state = State::new(cache, Pages::default());
+    let mut source = 0;
+    if model.formula().source.is_some() {
+        let encode = model.graph(Purpose::Encode).expect("it lowers");
+        state.crossing = Pages::new(page_layout(&encode, Which::Crossing), pages);
+        source = state.crossing.open();
+        let mut given = Batch { source: batch.source.clone(), ..Batch::default() };
+        given.source.spans[0].table = source;
+        state.crossing.reserve(source, given.source.rows()).expect("room");
+        common::bind(&mut given, &encode, patches);
+        let runner = backend.prepare(&encode, model, &Capacity::of(&given)).expect("it prepares");
+        runner.run(&mut state, &given).expect("it runs");
+        state.crossing.set_len(source, given.source.rows());
+    }
+    let table = state.cache.open();
+    let (mut past, mut rows) = (0, Vec::new());
+    for &len in steps {
+        let mut step = Batch::default();
+        let span = Span { table, past, source, ..Span::default() };
+        step.target.push(&batch.target.tokens[past..past + len], span);
+        step.target.pick_all();
+        state.cache.reserve(table, past + len).expect("room");
+        let mut capacity = Capacity::of(&step);
+        capacity.target.keys = common::LONGEST;
+        let runner = backend.prepare(&graph, model, &capacity).expect("it prepares");
+        runner.run(&mut state, &step).expect("it runs");
+        rows.extend_from_slice(state.output(graph.output("hidden").expect("an output")));
+        past += len;
+    }
+    rows
+}
+
+#[test]
+fn cached_steps_equal_the_whole_run_bit_by_bit() {
+    let cpu = Cpu::new(2);
+    for_random(SEEDS, 1, |seed, model, random, batch, patches| {
+        if model.formula().target.is_none() {
+            return;
+        }
+        let graph = model.graph(Purpose::Whole).expect("it lowers");
+        let (mut whole, patches) = (batch.clone(), patches.concat());
+        common::bind(&mut whole, &graph, &patches);
+        let hidden = graph.output("hidden").expect("an output");
+        let rows = batch.target.rows();
+        let prompt = 1 + random.below(rows);
+        let steps: Vec<usize> =
+            std::iter::once(prompt).chain(std::iter::repeat_n(1, rows - prompt)).collect();
+        let found = stepped(model, &cpu, batch, &patches, &steps);
+        assert_eq!(found, run(model, &cpu, &graph, &whole)[hidden], "seed {seed}: {:#?}", model.formula());
+        let slow = stepped(model, &Reference, batch, &patches, &steps);
+        compare(&slow, &found, Tolerance::both(2e-4)).unwrap_or_else(|d| panic!("seed {seed}: {d}"));
+    });
+}
+
+#[test]
+fn the_generator_meets_every_variant() {
+    let mut seen = std::collections::BTreeSet::new();
+    for seed in 0..SEEDS {
+        let formula = common::formula(&mut Random::new(seed));
+        for side in [&formula.source, &formula.target].into_iter().flatten() {
+            let text = format!("{:?}", side.stack);
+            let words = [
+                "Shared",
+                "Adaptive",
+                "Layers",
+                "Sinusoidal",
+                "EveryStep",
+                "Learned",
+                "Rotary",
+                "Alibi",
+                "Buckets",
+                "TransformerXl",
+                "Yarn",
+                "Llama3",
+                "Linear",
+                "Sliding",
+                "Separate",
+                "LowRank",
+                "Rms",
+                "Gated",
+                "Memory",
+            ];
+            seen.extend(words.into_iter().filter(|word| text.contains(word)));
+            match &side.input {
+                Input::Patches(patches) if patches.lead == Lead::Class => _ = seen.insert("Class"),
+                Input::Patches(_) => _ = seen.insert("Patches"),
+                Input::Tokens(tokens) if tokens.types.is_some() => _ = seen.insert("Types"),
+                Input::Tokens(_) => {}
+            }
+        }
+        match formula.head {
+            Head::Rows => seen.insert("Rows"),
+            Head::Words { .. } => seen.insert("Words"),
+            Head::Classes { .. } => seen.insert("Classes"),
+            Head::Tags { .. } => seen.insert("Tags"),
+            Head::Spans => seen.insert("Spans"),
+        };
+    }
+    assert_eq!(seen.len(), 19 + 3 + 5, "only {seen:?}");
+}
