@@ -4,13 +4,15 @@
 //! elsewhere, against the file.
 
 mod attend;
+mod head;
+mod input;
 mod position;
 mod stack;
 
 use std::fmt;
 
 use crate::half::Half;
-use crate::types::{Formula, Head, Heads, Input, Norm, Patches, Side, Table, Tokens};
+use crate::types::{Dense, Formula, Heads, Norm};
 
 /// The largest sizes that can be meant. They are far above any model there is, and low enough that no product of two of
 /// them overflows 64 bits.
@@ -25,6 +27,8 @@ pub mod limits {
     pub const LAYERS: usize = 1 << 14;
     /// Sublayers of one block.
     pub const SUBLAYERS: usize = 64;
+    /// Cuts of a vocabulary into clusters.
+    pub const CUTS: usize = 64;
     /// Heads of one attention, and numbers per head.
     pub const HEADS: usize = 1 << 16;
     /// Rows: positions, windows, remembered segments, rows that a projection covers.
@@ -121,14 +125,14 @@ impl Formula {
         for (half, side) in self.halves() {
             let place = Place { half, formula: self };
             let before = report.problems.len();
-            input(&mut report, &place, side);
+            input::check(&mut report, &place, side);
             stack::check(&mut report, &place, side);
             // Only sizes that are fine one by one are worth multiplying.
             if report.problems.len() == before {
                 stack::weights_fit(&mut report, &place, side);
             }
         }
-        head(&mut report, self);
+        head::check(&mut report, self);
         if report.problems.is_empty() { Ok(()) } else { Err(Problems(report.problems)) }
     }
 }
@@ -191,103 +195,7 @@ impl Report {
             );
         }
     }
-}
-
-fn input(report: &mut Report, place: &Place<'_>, side: &Side) {
-    match &side.input {
-        Input::Tokens(given) => tokens(report, place, given),
-        Input::Patches(given) => patches(report, place, given),
-    }
-}
-
-fn tokens(report: &mut Report, place: &Place<'_>, given: &Tokens) {
-    let at = format!("{}.input.tokens", place.half.name());
-    report.size(format!("{at}.vocabulary"), given.vocabulary, limits::VOCABULARY);
-    if let Some(width) = given.width {
-        report.size(format!("{at}.width"), width, limits::WIDTH);
-    }
-    if let Some(types) = given.types {
-        report.size(format!("{at}.types"), types, limits::VOCABULARY);
-    }
-    report.norm(&format!("{at}.norm"), given.norm);
-    match given.table {
-        Table::Own => {}
-        Table::Source => shared_table(report, place, given, &at),
-    }
-}
-
-fn shared_table(report: &mut Report, place: &Place<'_>, given: &Tokens, at: &str) {
-    let field = format!("{at}.table");
-    let own = "write table = \"own\"";
-    let other = match (place.half, &place.formula.source) {
-        (Half::Source, _) => {
-            return report.refuse(field, "the source cannot borrow its table from itself", own);
-        }
-        (Half::Target, None) => {
-            return report.refuse(field, "there is no source to borrow a table from", own);
-        }
-        (Half::Target, Some(side)) => side,
-    };
-    let lender = match &other.input {
-        Input::Tokens(lender) => lender,
-        Input::Patches(_) => return report.refuse(field, "the source reads patches and has no table", own),
-    };
-    if lender.vocabulary != given.vocabulary {
-        report.refuse(
-            format!("{at}.vocabulary"),
-            format!("{} ids, but the source's table has {}", given.vocabulary, lender.vocabulary),
-            "give both sides one vocabulary, or the target a table of its own",
-        );
-    }
-    let width = |side: &Side, tokens: &Tokens| tokens.width.unwrap_or(side.stack.width);
-    let target = place.formula.target.as_ref().map(|side| width(side, given));
-    if target != Some(width(other, lender)) {
-        report.refuse(
-            field,
-            format!("the source's table is {} wide, the target needs another width", width(other, lender)),
-            "give both sides one width, or the target a table of its own",
-        );
-    }
-}
-
-fn patches(report: &mut Report, place: &Place<'_>, given: &Patches) {
-    let at = format!("{}.input.patches", place.half.name());
-    if place.half == Half::Target {
-        report.refuse(
-            &at,
-            "a target writes tokens, it cannot write patches",
-            "put the image into the source",
-        );
-    }
-    report.size(format!("{at}.size"), given.size, limits::PIXELS);
-    report.size(format!("{at}.channels"), given.channels, limits::PIXELS);
-    report.norm(&format!("{at}.norm"), given.norm);
-}
-
-fn head(report: &mut Report, formula: &Formula) {
-    let Some(last) = formula.target.as_ref().or(formula.source.as_ref()) else { return };
-    match &formula.head {
-        Head::Rows | Head::Spans => {}
-        Head::Words { tied, bias: _ } => words(report, last, *tied),
-        Head::Classes { count, pool: _ } => report.size("head.classes.count", *count, limits::VOCABULARY),
-        Head::Tags { count } => report.size("head.tags.count", *count, limits::VOCABULARY),
-    }
-}
-
-fn words(report: &mut Report, last: &Side, tied: bool) {
-    match &last.input {
-        Input::Patches(_) => report.refuse(
-            "head.words",
-            "the last side reads patches, so there is no vocabulary to score",
-            "choose the head rows, classes or tags, or add a target that reads tokens",
-        ),
-        Input::Tokens(Tokens { width: Some(width), .. }) if tied => report.refuse(
-            "head.words.tied",
-            format!(
-                "the table is {width} wide and widened by a projection, so rows cannot be compared with it"
-            ),
-            "write tied = false, or leave out the table's width",
-        ),
-        Input::Tokens(_) => {}
+    fn dense(&mut self, field: &str, dense: Option<Dense>) {
+        self.norm(&format!("{field}.norm"), dense.and_then(|dense| dense.norm));
     }
 }

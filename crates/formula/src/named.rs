@@ -8,8 +8,8 @@ mod shapes;
 
 use crate::types::{
     Activation, Attention, Depth, FeedForward, Formula, Head, Heads, Input, InputScale, Mix, Norm, NormSites,
-    Pairing, Pattern, Position, ProjectionBias, Reach, Scale, Side, Source, Stack, Sublayer, Table, Tokens,
-    When,
+    Pairing, Pattern, Position, ProjectionBias, Reach, Reads, Scale, Side, Source, Spread, Stack, Sublayer,
+    Table, Tokens, When,
 };
 
 pub use shapes::{
@@ -135,6 +135,7 @@ pub fn original(size: Original) -> Formula {
             depth: Depth::Layers(layers),
             position: sinusoids(Pairing::Interleaved, When::Once),
             block: post_norm(norm, mixes),
+            others: Vec::new(),
             final_norm: None,
         },
     };
@@ -143,8 +144,14 @@ pub fn original(size: Original) -> Formula {
     Formula {
         source: Some(side(size.source_layers, size.source_vocabulary, encoder)),
         target: Some(side(size.target_layers, size.target_vocabulary, decoder)),
-        head: Head::Words { tied: false, bias: false },
+        pooler: None,
+        head: words(false, false),
     }
+}
+
+/// A score for every word, of the rows as they are.
+fn words(tied: bool, bias: bool) -> Head {
+    Head::Words { tied, bias, dense: None, scale: None }
 }
 
 /// Heads that share the width. Where they cannot, their size stays unstated, which the check refuses.
@@ -162,6 +169,7 @@ fn attend(heads: Heads, source: Source, reach: Reach) -> Mix {
         scale: Scale::RootSize,
         bias: ProjectionBias::ALL,
         norm: None,
+        rotary: None,
     })
 }
 
@@ -171,11 +179,19 @@ fn plain(hidden: usize, act: Activation) -> Mix {
 }
 
 fn tokens(vocabulary: usize) -> Tokens {
-    Tokens { vocabulary, table: Table::Own, width: None, scale: InputScale::One, types: None, norm: None }
+    Tokens {
+        vocabulary,
+        table: Table::Own,
+        width: None,
+        clusters: None,
+        scale: InputScale::One,
+        types: None,
+        norm: None,
+    }
 }
 
 fn sinusoids(layout: Pairing, when: When) -> Position {
-    Position::Sinusoidal { base: 10_000.0, layout, when }
+    Position::Sinusoidal { base: 10_000.0, layout, spread: Spread::Open, offset: 0, when }
 }
 
 fn layer_norm(epsilon: f32) -> Norm {
@@ -193,5 +209,5 @@ fn pre_norm(norm: Norm, mixes: Vec<Mix>) -> Vec<Sublayer> {
 }
 
 fn block(norm: NormSites, mixes: Vec<Mix>) -> Vec<Sublayer> {
-    mixes.into_iter().map(|mix| Sublayer { mix, norm }).collect()
+    mixes.into_iter().map(|mix| Sublayer { mix, reads: Reads::Rows, norm }).collect()
 }

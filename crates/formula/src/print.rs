@@ -24,6 +24,7 @@
 
 mod define;
 mod expr;
+mod head;
 mod latex;
 mod line;
 mod mathml;

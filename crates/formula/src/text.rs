@@ -106,7 +106,8 @@ fn read(parsed: Result<Formula, TextError>) -> Result<Formula, TextError> {
 /// Fills in head sizes that were left out. Where the heads do not divide the width nothing is filled in, and the check
 /// says so.
 fn fill(stack: &mut Stack) {
-    for sublayer in &mut stack.block {
+    let others = stack.others.iter_mut().flat_map(|other| &mut other.block);
+    for sublayer in stack.block.iter_mut().chain(others) {
         match &mut sublayer.mix {
             Mix::Attend(attention) => {
                 let heads = &mut attention.heads;

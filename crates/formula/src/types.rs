@@ -12,6 +12,9 @@ pub struct Formula {
     /// The decoder: writes the output token by token.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Side>,
+    /// One row for each sequence, read off the last stack: what classifiers and embeddings use.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pooler: Option<Pooler>,
     /// What is read off the last stack.
     pub head: Head,
 }
@@ -24,6 +27,16 @@ pub struct Side {
     pub input: Input,
     /// What is done to the rows.
     pub stack: Stack,
+}
+
+impl Side {
+    /// How wide the input's rows are before they enter the stack: narrower than the stack where a projection widens them.
+    pub fn input_width(&self) -> usize {
+        match &self.input {
+            Input::Tokens(tokens) => tokens.width.unwrap_or(self.stack.width),
+            Input::Patches(_) => self.stack.width,
+        }
+    }
 }
 
 /// How rows come in.
@@ -45,9 +58,13 @@ pub struct Tokens {
     /// Whose embedding table is used.
     #[serde(default)]
     pub table: Table,
-    /// The table's width where it is narrower than the stack (factorised embedding, ALBERT); a projection widens it.
+    /// The input's width where it is narrower than the stack (factorised embedding, ALBERT): table, types, positions and
+    /// norm have it, and a projection then widens the rows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub width: Option<usize>,
+    /// Clusters of frequent and rare words, each with a table of its own (adaptive input, Transformer-XL).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub clusters: Option<Clusters>,
     /// What the embedding is multiplied by.
     #[serde(default)]
     pub scale: InputScale,
@@ -57,6 +74,39 @@ pub struct Tokens {
     /// A norm right after the sum of embeddings and positions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
+}
+
+/// A vocabulary cut into clusters, frequent words first: ids below the first cut, below the second, and so on.
+///
+/// Cluster i has a table of width `width / divisorⁱ` and a projection up to the stack's width (Baevski and Auli 2018).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Clusters {
+    /// Where a cluster ends and the next begins, ascending; the vocabulary's end is not listed.
+    pub cuts: Vec<usize>,
+    /// How much narrower each cluster is than the one before.
+    pub divisor: usize,
+}
+
+impl Clusters {
+    /// The clusters of a vocabulary, with the widths of their tables under rows that are `width` wide.
+    pub fn list(&self, vocabulary: usize, width: usize) -> Vec<Cluster> {
+        let ends = self.cuts.iter().copied().chain([vocabulary]);
+        let starts = [0].into_iter().chain(self.cuts.iter().copied());
+        let widths = std::iter::successors(Some(width), |width| Some(width / self.divisor.max(1)));
+        starts.zip(ends).zip(widths).map(|((from, to), width)| Cluster { from, to, width }).collect()
+    }
+}
+
+/// One cluster of a vocabulary.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cluster {
+    /// Its first id.
+    pub from: usize,
+    /// The first id after it.
+    pub to: usize,
+    /// The width of its table.
+    pub width: usize,
 }
 
 /// Whose embedding table a side uses.
@@ -121,9 +171,29 @@ pub struct Stack {
     pub position: Position,
     /// The sublayers of one block, in order.
     pub block: Vec<Sublayer>,
+    /// Layers with another block: where windows alternate with full views, or the first layer lacks a norm (ModernBERT).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Other>,
     /// A norm after the last block (pre-norm stacks need it).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub final_norm: Option<Norm>,
+}
+
+impl Stack {
+    /// All blocks: the stack's, then those that other layers have.
+    pub fn blocks(&self) -> impl Iterator<Item = &[Sublayer]> {
+        [&self.block[..]].into_iter().chain(self.others.iter().map(|other| &other.block[..]))
+    }
+}
+
+/// Layers that have a block of their own instead of the stack's.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Other {
+    /// Which layers, counted from 0.
+    pub layers: Vec<usize>,
+    /// Their block.
+    pub block: Vec<Sublayer>,
 }
 
 /// How often the block is applied, and with whose weights.
@@ -136,6 +206,13 @@ pub enum Depth {
     Shared {
         /// How often.
         times: usize,
+    },
+    /// That many layers in groups of neighbours with the same weights (ALBERT with several groups).
+    Groups {
+        /// Layers in all.
+        layers: usize,
+        /// Different sets of weights.
+        groups: usize,
     },
     /// One block, applied until each row has had enough (Universal Transformer with adaptive computation time, Graves 2016).
     Adaptive {
@@ -161,6 +238,12 @@ pub enum Position {
         /// Where sines and cosines stand.
         #[serde(default)]
         layout: Pairing,
+        /// How the wavelengths are spread.
+        #[serde(default)]
+        spread: Spread,
+        /// The position of the first row (M2M100: 2).
+        #[serde(default)]
+        offset: usize,
         /// When they are added.
         #[serde(default)]
         when: When,
@@ -191,7 +274,28 @@ pub enum Position {
         /// Whether u and v are each layer's own.
         #[serde(default)]
         biases: Biases,
+        /// Distances from here on count as this one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        clamp: Option<usize>,
     },
+    /// Several ways at once, each in its own place: MPNet adds learned rows and has buckets in its scores.
+    Together(Vec<Position>),
+}
+
+impl Position {
+    /// The ways that positions are told: itself, or those that it puts together.
+    pub fn parts(&self) -> &[Self] {
+        match self {
+            Self::Together(parts) => parts,
+            Self::None
+            | Self::Sinusoidal { .. }
+            | Self::Learned { .. }
+            | Self::Rotary(_)
+            | Self::Alibi
+            | Self::Buckets { .. }
+            | Self::TransformerXl { .. } => std::slice::from_ref(self),
+        }
+    }
 }
 
 fn ten_thousand() -> f64 {
@@ -207,6 +311,17 @@ pub enum Pairing {
     Interleaved,
     /// Half a row apart: i and i + width/2.
     Halves,
+}
+
+/// How the wavelengths of sinusoidal positions are spread between 2π and 2π · base.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Spread {
+    /// Pair i has base^(2i/width): the slowest one stops short of the base (Vaswani et al. 2017).
+    #[default]
+    Open,
+    /// Pair i has base^(i/(pairs − 1)): the slowest one reaches the base (fairseq, M2M100).
+    Closed,
 }
 
 /// When sinusoidal positions are added.
@@ -318,8 +433,22 @@ pub enum Scaling {
 pub struct Sublayer {
     /// f: what is added to the rows.
     pub mix: Mix,
+    /// What f looks at.
+    #[serde(default)]
+    pub reads: Reads,
     /// Where norms stand.
     pub norm: NormSites,
+}
+
+/// What the mix of a sublayer looks at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reads {
+    /// The rows as the sublayer before left them.
+    #[default]
+    Rows,
+    /// The rows as they entered the block: attention and feed-forward side by side (parallel residual, GPT-NeoX).
+    Block,
 }
 
 /// Where the norms of a sublayer stand.
@@ -393,6 +522,9 @@ pub struct Attention {
     /// A norm of each query and key, head by head (QK norm, Qwen3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
+    /// Other angles than the stack's rotary position has (ModernBERT's windows).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rotary: Option<Rotary>,
 }
 
 /// Where keys and values come from.
@@ -565,11 +697,37 @@ pub enum Activation {
     Sigmoid,
 }
 
+/// One row for each sequence: `norm(act(pool(x) W + b))`, or just the pooled row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pooler {
+    /// Which rows are read.
+    pub pool: Pool,
+    /// What is done to the pooled row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dense: Option<Dense>,
+}
+
+/// One projection with its bend: `norm(act(x W + b))`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dense {
+    /// The bend, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub act: Option<Activation>,
+    /// Whether there is a b.
+    #[serde(default = "yes")]
+    pub bias: bool,
+    /// A norm after the bend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norm: Option<Norm>,
+}
+
 /// What is read off the last stack.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Head {
-    /// The rows themselves.
+    /// The rows themselves, and the pooled ones.
     Rows,
     /// A score for every word of the vocabulary: `W_o` of document 1.
     Words {
@@ -579,24 +737,43 @@ pub enum Head {
         /// Whether there is a bias.
         #[serde(default)]
         bias: bool,
+        /// What is done to a row first (BERT's masked words); it ends with the table's width.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dense: Option<Dense>,
+        /// What rows are multiplied by first (T5 with a tied table: 1/√width).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scale: Option<f32>,
     },
-    /// A score for every class, one row a sequence.
+    /// Logarithms of probabilities of all words: those of frequent words and of clusters of rare ones first, then of the words
+    /// within each cluster (adaptive softmax, Grave et al. 2016).
+    Adaptive {
+        /// The clusters.
+        clusters: Clusters,
+        /// Whether clusters use the input's tables.
+        #[serde(default)]
+        tied: bool,
+    },
+    /// A score for every class, one row a sequence, read off the pooler.
     Classes {
         /// How many classes.
         count: usize,
-        /// Which rows of a sequence are read.
-        pool: Pool,
+        /// Whether there is a bias.
+        #[serde(default = "yes")]
+        bias: bool,
     },
     /// A score for every tag, one row a token.
     Tags {
         /// How many tags.
         count: usize,
+        /// What is done to a row first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dense: Option<Dense>,
     },
     /// A score for being the first and one for being the last token of an answer.
     Spans,
 }
 
-/// Which rows of a sequence a classifier reads.
+/// Which rows of a sequence a pooler reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pool {

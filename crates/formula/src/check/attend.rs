@@ -1,7 +1,7 @@
 //! What an attention may look at, with which heads.
 
 use super::stack::attentions;
-use super::{Place, Report, limits};
+use super::{Place, Report, limits, position};
 use crate::half::Half;
 use crate::types::{Attention, Global, Heads, Pattern, Position, Reach, Scale, Sharing, Source, Stack};
 
@@ -17,6 +17,7 @@ pub(super) fn check(report: &mut Report, place: &Place<'_>, at: &str, given: &At
         Scale::By(factor) => report.positive(format!("{at}.scale.by"), f64::from(factor)),
     }
     report.norm(&format!("{at}.norm"), given.norm);
+    position::other_angles(report, &format!("{at}.rotary"), given, stack);
 }
 
 fn own(report: &mut Report, place: &Place<'_>, at: &str, given: &Attention) {
@@ -149,14 +150,20 @@ fn low_rank(report: &mut Report, field: String, given: &Attention, position: &Po
             "write reach = \"both\", or another pattern",
         );
     }
+    for part in position.parts() {
+        no_distance(report, &field, part);
+    }
+}
+
+fn no_distance(report: &mut Report, field: &str, position: &Position) {
     let name = match position {
-        Position::None
-        | Position::Sinusoidal { base: _, layout: _, when: _ }
-        | Position::Learned { max: _, offset: _ } => return,
+        Position::None | Position::Sinusoidal { .. } | Position::Learned { .. } | Position::Together(_) => {
+            return;
+        }
         Position::Rotary(_) => "rotary",
         Position::Alibi => "alibi",
-        Position::Buckets { count: _, max_distance: _ } => "buckets",
-        Position::TransformerXl { memory: _, biases: _ } => "transformer_xl",
+        Position::Buckets { .. } => "buckets",
+        Position::TransformerXl { .. } => "transformer_xl",
     };
     report.refuse(
         field,
@@ -168,7 +175,7 @@ fn low_rank(report: &mut Report, field: String, given: &Attention, position: &Po
 /// A projection shared by all layers must be the same everywhere in the stack.
 pub(super) fn one_projection(report: &mut Report, at: &str, stack: &Stack) {
     let mut first = None;
-    for (index, attention) in attentions(stack) {
+    for (path, attention) in attentions(stack) {
         let (rank, length) = match attention.pattern {
             Pattern::LowRank { rank, length, sharing: Sharing::Layers } => (rank, length),
             Pattern::LowRank { rank: _, length: _, sharing: Sharing::Heads | Sharing::KeyValue }
@@ -179,7 +186,7 @@ pub(super) fn one_projection(report: &mut Report, at: &str, stack: &Stack) {
             None => first = Some((rank, length)),
             Some(shared) if shared == (rank, length) => {}
             Some((other, covered)) => report.refuse(
-                format!("{at}.block[{index}].mix.attend.pattern.low_rank"),
+                format!("{at}.{path}.mix.attend.pattern.low_rank"),
                 format!("{rank} of {length} rows, but the layers share a projection to {other} of {covered}"),
                 "give all of them one rank and one length, or another sharing",
             ),

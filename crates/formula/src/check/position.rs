@@ -4,46 +4,136 @@ use super::stack::attentions;
 use super::{Place, Report, limits};
 use crate::half::Half;
 use crate::types::{
-    Attention, Biases, Depth, Heads, Position, Reach, Rotary, Scaling, Side, Source, Stack, When,
+    Attention, Biases, Depth, Heads, Position, Reach, Rotary, Scaling, Side, Source, Spread, Stack, When,
 };
 
 pub(super) fn check(report: &mut Report, place: &Place<'_>, side: &Side) {
     let at = format!("{}.stack.position", place.half.name());
+    if let Position::Together(parts) = &side.stack.position {
+        together(report, &format!("{at}.together"), parts);
+        for (index, part) in parts.iter().enumerate() {
+            one(report, place, side, (&format!("{at}.together[{index}]"), part));
+        }
+    } else {
+        one(report, place, side, (&at, &side.stack.position));
+    }
+}
+
+/// One way to tell positions.
+fn one(report: &mut Report, place: &Place<'_>, side: &Side, of: (&str, &Position)) {
+    let (at, position) = of;
     let stack = &side.stack;
-    match &stack.position {
-        Position::None => {}
-        Position::Sinusoidal { base, layout: _, when } => {
+    match position {
+        Position::None | Position::Together(_) => {}
+        Position::Sinusoidal { base, layout: _, spread, offset, when } => {
             let at = format!("{at}.sinusoidal");
             wavelength(report, &format!("{at}.base"), *base);
-            sinusoid(report, &at, side, *when);
+            report.size_or_none(format!("{at}.offset"), *offset, limits::ROWS);
+            sinusoid(report, &at, side, (*spread, *when));
         }
         Position::Learned { max, offset } => {
             report.size(format!("{at}.learned.max"), *max, limits::ROWS);
             report.size_or_none(format!("{at}.learned.offset"), *offset, limits::ROWS);
         }
         Position::Rotary(given) => {
-            needs_own(report, &at, stack);
-            rotary(report, &format!("{at}.rotary"), given, stack);
+            needs_own(report, at, stack);
+            let followers = own(stack).filter(|(_, attention)| attention.rotary.is_none());
+            rotary(report, &format!("{at}.rotary"), given, followers);
         }
-        Position::Alibi => needs_own(report, &at, stack),
+        Position::Alibi => needs_own(report, at, stack),
         Position::Buckets { count, max_distance } => {
-            needs_own(report, &at, stack);
+            needs_own(report, at, stack);
             buckets(report, &format!("{at}.buckets"), stack, *count, *max_distance);
             one_shape(report, place, stack);
         }
-        Position::TransformerXl { memory, biases } => {
-            needs_own(report, &at, stack);
+        Position::TransformerXl { memory, biases, clamp } => {
+            needs_own(report, at, stack);
             match biases {
                 Biases::Layer => {}
                 Biases::Stack => one_shape(report, place, stack),
             }
-            transformer_xl(report, place, &format!("{at}.transformer_xl"), stack, *memory);
+            let at = format!("{at}.transformer_xl");
+            if let Some(clamp) = clamp {
+                report.size(format!("{at}.clamp"), *clamp, limits::ROWS);
+            }
+            transformer_xl(report, place, &at, stack, *memory);
         }
     }
 }
 
+/// Where positions enter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Entry {
+    Input,
+    Turn,
+    Scores,
+}
+
+/// Several ways at once: at most one for each place where positions enter.
+fn together(report: &mut Report, at: &str, parts: &[Position]) {
+    if parts.is_empty() {
+        report.refuse(at, "is empty", "list the ways, or write position = \"none\"");
+    }
+    let mut taken = Vec::new();
+    for (index, part) in parts.iter().enumerate() {
+        let at = format!("{at}[{index}]");
+        let (entry, place) = match part {
+            Position::None => {
+                report.refuse(at, "says that there are no positions, beside others", "leave it out");
+                continue;
+            }
+            Position::Together(_) => {
+                report.refuse(at, "lists several ways within the list", "write one list");
+                continue;
+            }
+            Position::Sinusoidal { .. } | Position::Learned { .. } => (Entry::Input, "is added to the input"),
+            Position::Rotary(_) => (Entry::Turn, "turns queries and keys"),
+            Position::Alibi | Position::Buckets { .. } | Position::TransformerXl { .. } => {
+                (Entry::Scores, "is added to the scores")
+            }
+        };
+        if taken.contains(&entry) {
+            report.refuse(at, format!("is the second one that {place}"), "keep one for each place");
+        }
+        taken.push(entry);
+    }
+    let has = |wanted: fn(&Position) -> bool| parts.iter().any(wanted);
+    if has(|part| matches!(part, Position::TransformerXl { .. }))
+        && has(|part| matches!(part, Position::Rotary(_)))
+    {
+        report.refuse(
+            at,
+            "transformer_xl compares queries with distances, and rotary would turn them first",
+            "keep one of the two",
+        );
+    }
+}
+
+/// The angles that an attention has instead of the stack's.
+pub(super) fn other_angles(report: &mut Report, at: &str, given: &Attention, stack: &Stack) {
+    let Some(angles) = &given.rotary else { return };
+    match given.source {
+        Source::Own => {}
+        Source::Memory => {
+            return report.refuse(
+                at,
+                "rows of the target and of the source have no distance, so nothing is turned",
+                "leave out rotary where source = \"memory\"",
+            );
+        }
+    }
+    if !stack.position.parts().iter().any(|part| matches!(part, Position::Rotary(_))) {
+        report.refuse(
+            at,
+            "replaces the angles of the stack's rotary position, and it has none",
+            "write position.rotary, or leave this out",
+        );
+    }
+    rotary(report, at, angles, [("this block".to_owned(), given)].into_iter());
+}
+
 /// Positions that live in the scores concern the stack's own rows alone: the memory has its order already.
-fn own(stack: &Stack) -> impl Iterator<Item = (usize, &Attention)> {
+fn own(stack: &Stack) -> impl Iterator<Item = (String, &Attention)> {
     attentions(stack).filter(|(_, attention)| attention.source == Source::Own)
 }
 
@@ -61,10 +151,10 @@ fn needs_own(report: &mut Report, at: &str, stack: &Stack) {
 fn one_shape(report: &mut Report, place: &Place<'_>, stack: &Stack) {
     let Some((_, first)) = own(stack).next() else { return };
     let (query, size) = (first.heads.query, first.heads.size);
-    for (index, attention) in own(stack) {
+    for (path, attention) in own(stack) {
         if (attention.heads.query, attention.heads.size) != (query, size) {
             report.refuse(
-                format!("{}.stack.block[{index}].mix.attend.heads", place.half.name()),
+                format!("{}.stack.{path}.mix.attend.heads", place.half.name()),
                 format!(
                     "the stack's positions are learned for {query} heads of {size}, and these are others"
                 ),
@@ -84,13 +174,27 @@ fn wavelength(report: &mut Report, field: &str, base: f64) {
     }
 }
 
-fn sinusoid(report: &mut Report, at: &str, side: &Side, when: When) {
-    even_width(report, at, side.stack.width);
+fn sinusoid(report: &mut Report, at: &str, side: &Side, of: (Spread, When)) {
+    let (spread, when) = of;
+    let width = match when {
+        When::Once => side.input_width(),
+        When::EveryStep => side.stack.width,
+    };
+    even_width(report, at, width);
+    match spread {
+        Spread::Open => {}
+        Spread::Closed if width >= 4 => {}
+        Spread::Closed => report.refuse(
+            format!("{at}.spread"),
+            format!("the wavelengths run from the first pair to the last, and the width {width} has no two"),
+            "write spread = \"open\", or choose a width of at least 4",
+        ),
+    }
     match (when, side.stack.depth) {
         (When::Once, _) | (When::EveryStep, Depth::Shared { .. } | Depth::Adaptive { .. }) => {}
-        (When::EveryStep, Depth::Layers(_)) => report.refuse(
+        (When::EveryStep, Depth::Layers(_) | Depth::Groups { .. }) => report.refuse(
             format!("{at}.when"),
-            "every_step tells the steps of one repeated block apart, but here every layer is its own block",
+            "every_step tells the steps of one repeated block apart, but here layers are blocks of their own",
             "write when = \"once\", or choose the depth shared or adaptive",
         ),
     }
@@ -106,12 +210,17 @@ fn even_width(report: &mut Report, at: &str, width: usize) {
     }
 }
 
-fn rotary(report: &mut Report, at: &str, given: &Rotary, stack: &Stack) {
+fn rotary<'a>(
+    report: &mut Report,
+    at: &str,
+    given: &Rotary,
+    turned: impl Iterator<Item = (String, &'a Attention)>,
+) {
     wavelength(report, &format!("{at}.base"), given.base);
     if let Some(size) = given.size {
         report.size(format!("{at}.size"), size, limits::HEADS);
     }
-    for (index, attention) in own(stack) {
+    for (path, attention) in turned {
         let size = attention.heads.size;
         if size == Heads::UNSTATED {
             continue; // refused where the heads are checked
@@ -131,7 +240,7 @@ fn rotary(report: &mut Report, at: &str, given: &Rotary, stack: &Stack) {
         if rotated > size {
             report.refuse(
                 &field,
-                format!("{rotated} numbers are to be rotated, but heads of block[{index}] have {size}"),
+                format!("{rotated} numbers are to be rotated, but heads of {path} have {size}"),
                 "rotate at most the whole head",
             );
         }

@@ -1,12 +1,12 @@
 //! One short function per row of the design's table, after the original.
 
 use super::{
-    Original, Size, attend, layer_norm, original, plain, post_norm, pre_norm, sinusoids, split, tokens,
+    Original, Size, attend, layer_norm, original, plain, post_norm, pre_norm, sinusoids, split, tokens, words,
 };
 use crate::types::{
-    Activation, Attention, Biases, Depth, FeedForward, Formula, Global, Head, Input, InputScale, Lead, Mix,
-    Norm, Pairing, Patches, Pattern, Pool, Position, ProjectionBias, Reach, Rotary, Scale, Scaling, Sharing,
-    Side, Source, Stack, Table, Tokens, When,
+    Activation, Attention, Biases, Dense, Depth, FeedForward, Formula, Global, Head, Input, InputScale, Lead,
+    Mix, Norm, Pairing, Patches, Pattern, Pool, Pooler, Position, ProjectionBias, Reach, Rotary, Scale,
+    Scaling, Sharing, Side, Source, Stack, Table, Tokens, When,
 };
 
 /// BERT (Devlin et al. 2018): the encoder half with learned positions and token types, filling in masked words.
@@ -34,6 +34,7 @@ fn encoder(size: Size, offset: usize, pattern: Pattern) -> Formula {
         scale: Scale::RootSize,
         bias: ProjectionBias::ALL,
         norm: None,
+        rotary: None,
     });
     let side = Side {
         input: Input::Tokens(Tokens { types: Some(2), norm: Some(norm), ..tokens(size.vocabulary) }),
@@ -42,16 +43,28 @@ fn encoder(size: Size, offset: usize, pattern: Pattern) -> Formula {
             depth: Depth::Layers(size.layers),
             position: Position::Learned { max: size.length, offset },
             block: post_norm(norm, vec![attention, plain(size.hidden, Activation::Gelu)]),
+            others: Vec::new(),
             final_norm: None,
         },
     };
-    Formula { source: Some(side), target: None, head: Head::Words { tied: true, bias: true } }
+    let dense = |act, norm| Dense { act: Some(act), bias: true, norm };
+    Formula {
+        source: Some(side),
+        target: None,
+        pooler: Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh, None)) }),
+        head: Head::Words {
+            tied: true,
+            bias: true,
+            dense: Some(dense(Activation::Gelu, Some(norm))),
+            scale: None,
+        },
+    }
 }
 
 /// GPT-2 (Radford et al. 2019): the decoder half, pre-norm.
 pub fn gpt2(size: Size) -> Formula {
     let target = gpt2_side(size, &[Source::Own]);
-    Formula { source: None, target: Some(target), head: Head::Words { tied: true, bias: false } }
+    Formula { source: None, target: Some(target), pooler: None, head: words(true, false) }
 }
 
 fn gpt2_side(size: Size, sources: &[Source]) -> Side {
@@ -69,6 +82,7 @@ fn gpt2_side(size: Size, sources: &[Source]) -> Side {
             depth: Depth::Layers(size.layers),
             position: Position::Learned { max: size.length, offset: 0 },
             block: pre_norm(norm, mixes),
+            others: Vec::new(),
             final_norm: Some(norm),
         },
     }
@@ -85,6 +99,7 @@ pub fn llama(size: Size, key_heads: usize) -> Formula {
         scale: Scale::RootSize,
         bias: ProjectionBias::NONE,
         norm: None,
+        rotary: None,
     };
     let feed = FeedForward::Gated { hidden: size.hidden, act: Activation::Silu, bias: false };
     let rotary = Rotary { base: 500_000.0, size: None, layout: Pairing::Halves, scaling: Scaling::None };
@@ -95,10 +110,11 @@ pub fn llama(size: Size, key_heads: usize) -> Formula {
             depth: Depth::Layers(size.layers),
             position: Position::Rotary(rotary),
             block: pre_norm(norm, vec![Mix::Attend(attention), Mix::Feed(feed)]),
+            others: Vec::new(),
             final_norm: Some(norm),
         },
     };
-    Formula { source: None, target: Some(side), head: Head::Words { tied: false, bias: false } }
+    Formula { source: None, target: Some(side), pooler: None, head: words(false, false) }
 }
 
 /// T5 (Raffel et al. 2019), in its later form with a gated feed and a `W_o` of its own: pre-norm RMS, bucketed distances,
@@ -114,6 +130,7 @@ pub fn t5(size: Size) -> Formula {
             scale: Scale::One,
             bias: ProjectionBias::NONE,
             norm: None,
+            rotary: None,
         })
     };
     let feed = Mix::Feed(FeedForward::Gated { hidden: size.hidden, act: Activation::GeluTanh, bias: false });
@@ -124,6 +141,7 @@ pub fn t5(size: Size) -> Formula {
             depth: Depth::Layers(size.layers),
             position: Position::Buckets { count: 32, max_distance: 128 },
             block: pre_norm(norm, mixes),
+            others: Vec::new(),
             final_norm: Some(norm),
         },
     };
@@ -132,7 +150,8 @@ pub fn t5(size: Size) -> Formula {
     Formula {
         source: Some(side(Table::Own, encoder)),
         target: Some(side(Table::Source, decoder)),
-        head: Head::Words { tied: false, bias: false },
+        pooler: None,
+        head: words(false, false),
     }
 }
 
@@ -159,6 +178,7 @@ fn two_sides(size: Size, input: &Tokens, position: &Position, act: Activation) -
             depth: Depth::Layers(size.layers),
             position: position.clone(),
             block: post_norm(layer_norm(1e-5), mixes),
+            others: Vec::new(),
             final_norm: None,
         },
     };
@@ -169,7 +189,8 @@ fn two_sides(size: Size, input: &Tokens, position: &Position, act: Activation) -
     Formula {
         source: Some(side(Table::Own, encoder)),
         target: Some(side(Table::Source, decoder)),
-        head: Head::Words { tied: true, bias: true },
+        pooler: None,
+        head: words(true, true),
     }
 }
 
@@ -183,6 +204,7 @@ pub fn transformer_xl(size: Size) -> Formula {
         scale: Scale::RootSize,
         bias: ProjectionBias::NONE,
         norm: None,
+        rotary: None,
     };
     let mixes = vec![Mix::Attend(attention), plain(size.hidden, Activation::Relu)];
     let side = Side {
@@ -190,12 +212,13 @@ pub fn transformer_xl(size: Size) -> Formula {
         stack: Stack {
             width: size.width,
             depth: Depth::Layers(size.layers),
-            position: Position::TransformerXl { memory: size.length, biases: Biases::Layer },
+            position: Position::TransformerXl { memory: size.length, biases: Biases::Layer, clamp: None },
             block: post_norm(layer_norm(1e-5), mixes),
+            others: Vec::new(),
             final_norm: None,
         },
     };
-    Formula { source: None, target: Some(side), head: Head::Words { tied: true, bias: true } }
+    Formula { source: None, target: Some(side), pooler: None, head: words(true, true) }
 }
 
 /// Universal Transformer (Dehghani et al. 2018): the original with one block per side, applied as `depth` says, and
@@ -221,15 +244,16 @@ pub fn universal(size: Size, depth: Depth) -> Formula {
 ///
 /// `size.length` counts the class row too; `size.vocabulary` is not used.
 pub fn vit(size: Size, patch: usize, classes: usize) -> Formula {
-    let head = Head::Classes { count: classes, pool: Pool::First };
-    Formula { source: Some(vit_side(size, patch)), target: None, head }
+    let pooler = Some(Pooler { pool: Pool::First, dense: None });
+    let head = Head::Classes { count: classes, bias: true };
+    Formula { source: Some(vit_side(size, patch)), target: None, pooler, head }
 }
 
 /// An image in, a sentence out: a `ViT` source over 14 × 14 patches, and a GPT-2 target that also looks at it.
 pub fn captioner(size: Size, patch: usize) -> Formula {
     let source = vit_side(Size { length: 14 * 14 + 1, ..size }, patch);
     let target = gpt2_side(size, &[Source::Own, Source::Memory]);
-    Formula { source: Some(source), target: Some(target), head: Head::Words { tied: true, bias: false } }
+    Formula { source: Some(source), target: Some(target), pooler: None, head: words(true, false) }
 }
 
 fn vit_side(size: Size, patch: usize) -> Side {
@@ -242,6 +266,7 @@ fn vit_side(size: Size, patch: usize) -> Side {
             depth: Depth::Layers(size.layers),
             position: Position::Learned { max: size.length, offset: 0 },
             block: pre_norm(norm, vec![attention, plain(size.hidden, Activation::Gelu)]),
+            others: Vec::new(),
             final_norm: Some(norm),
         },
     }

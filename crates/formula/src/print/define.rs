@@ -6,12 +6,13 @@ mod position;
 use super::expr::{
     Expr, Fence, Sign, at, call, float, joined, over, prose, root, round, row, sub, sub_sup, sup,
 };
-use super::line::{head, input, is_plain_post_norm, pool_word, signals_steps};
+use super::head;
+use super::line::{input, is_plain, layers, ring, signals_steps};
 use super::names::{Feed, Names, act_word, step_signal};
 use crate::half::Half;
 use crate::types::{
-    Activation, Depth, FeedForward, Formula, Head, Input, InputScale, Lead, Mix, Norm, Pool, Side, Source,
-    Sublayer, Table, Tokens,
+    Activation, Depth, FeedForward, Formula, Head, Input, InputScale, Lead, Mix, Norm, Pool, Pooler, Reads,
+    Side, Source, Sublayer, Table, Tokens,
 };
 
 pub(super) fn lines(formula: &Formula) -> Vec<Expr> {
@@ -50,7 +51,7 @@ fn whole(names: &Names<'_>) -> Expr {
         (_, Some(_)) => call("Dec", "X"),
         (_, None) => encoded.clone(),
     };
-    let line = row!["Y", Sign::Equals, head(names, rows, Fence::Round)];
+    let line = head::whole(names, rows, Fence::Round);
     if both { row![line, Sign::Comma, "M", Sign::Equals, encoded] } else { line }
 }
 
@@ -75,12 +76,18 @@ fn stack(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, side: &Side) {
     };
     let one_set = prose(", one set of weights");
     let name = match side.stack.depth {
-        Depth::Layers(_) => sub(whole, "l"),
+        Depth::Layers(_) | Depth::Groups { .. } => sub(whole, "l"),
         Depth::Shared { .. } | Depth::Adaptive { .. } => step,
     };
     match side.stack.depth {
         Depth::Layers(count) => {
-            lines.push(row![whole, Sign::Equals, after(composed("l", count, name.clone()))]);
+            lines.push(row![whole, Sign::Equals, after(row![ring(side, count), Sign::Beside, name.clone()])]);
+        }
+        Depth::Groups { layers, groups } => {
+            let times = layers / groups.max(1);
+            let repeated = row![ring(side, groups), Sign::Beside, sup(name.clone(), times)];
+            let sets = format!(", {groups} sets of weights, each {times} times in a row");
+            lines.push(row![whole, Sign::Equals, after(repeated), prose(sets)]);
         }
         Depth::Shared { times } => {
             let repeated =
@@ -97,8 +104,12 @@ fn stack(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, side: &Side) {
             halting(lines, side, &name, threshold);
         }
     }
-    lines.push(block(names, half, side, name));
-    if half == Half::Target && side.stack.block.iter().all(is_plain_post_norm) {
+    lines.push(block(names, half, side, (name.clone(), &side.stack.block)));
+    for other in &side.stack.others {
+        let own = block(names, half, side, (name.clone(), &other.block));
+        lines.push(row![Sign::Indent, own, prose(" for "), layers(other)]);
+    }
+    if half == Half::Target && is_plain(&side.stack.block) {
         let mixes = side.stack.block.iter().map(|sublayer| names.mix(side, &sublayer.mix));
         let turn = ": one after the other, each with its residual and norm; ";
         let time = "row t sees rows up to t alone, and what is read off it becomes row t + 1";
@@ -135,7 +146,8 @@ fn reads_memory(side: &Side) -> bool {
 }
 
 /// `Encₗ(x) = LN(a + FFN(a)), a = LN(x + MultiHead(x))`
-fn block(names: &Names<'_>, half: Half, side: &Side, name: Expr) -> Expr {
+fn block(names: &Names<'_>, half: Half, side: &Side, of: (Expr, &[Sublayer])) -> Expr {
+    let (name, sublayers) = of;
     let argument: Expr = rows_letter(names, half).into();
     let mut stages = Vec::new();
     let mut here = argument.clone();
@@ -144,9 +156,14 @@ fn block(names: &Names<'_>, half: Half, side: &Side, name: Expr) -> Expr {
         stages.push((start.clone(), row![argument.clone(), Sign::Plus, step_signal()]));
         here = start;
     }
-    let count = side.stack.block.len();
-    for (index, sublayer) in side.stack.block.iter().enumerate() {
-        let value = sublayer_value(names, side, sublayer, &here);
+    let entered = here.clone();
+    let count = sublayers.len();
+    for (index, sublayer) in sublayers.iter().enumerate() {
+        let seen = match sublayer.reads {
+            Reads::Rows => &here,
+            Reads::Block => &entered,
+        };
+        let value = sublayer_value(names, side, sublayer, (&here, seen));
         here = between(index, count);
         stages.push((here.clone(), value));
     }
@@ -169,12 +186,13 @@ fn between(index: usize, count: usize) -> Expr {
 }
 
 /// `output(x + branch(f(input(x))))`
-fn sublayer_value(names: &Names<'_>, side: &Side, sublayer: &Sublayer, x: &Expr) -> Expr {
+fn sublayer_value(names: &Names<'_>, side: &Side, sublayer: &Sublayer, of: (&Expr, &Expr)) -> Expr {
+    let (x, seen) = of;
     let normed = |norm: Option<Norm>, inner: Expr| match norm {
         None => inner,
         Some(norm) => call(names.norm(norm), inner),
     };
-    let seen = normed(sublayer.norm.input, x.clone());
+    let seen = normed(sublayer.norm.input, seen.clone());
     let arguments = match &sublayer.mix {
         Mix::Attend(attention) if attention.source == Source::Memory => row![seen, Sign::Comma, "M"],
         Mix::Attend(_) | Mix::Feed(_) => seen,
@@ -344,25 +362,41 @@ fn norm_line(names: &Names<'_>, norm: Norm) -> Expr {
     }
 }
 
-/// What the head's matrix is.
+/// What the head's matrices are.
 fn output(lines: &mut Vec<Expr>, formula: &Formula) {
     let Some((_, last)) = formula.halves().last() else { return };
     let width = last.stack.width;
+    if let Some(Pooler { pool, dense }) = formula.pooler {
+        let rows = match pool {
+            Pool::First => " is the first row of a sequence",
+            Pool::Last => " is the last row of a sequence",
+            Pool::Mean => " is that of a sequence's rows",
+        };
+        let sizes = dense.map(|_| row![shape(sub("W", "pool"), width, width), Sign::Comma]);
+        let parts = sizes.into_iter().chain([head::pool_word(pool).into(), prose(rows)]);
+        lines.push(Expr::Row(parts.collect()));
+    }
     match &formula.head {
-        Head::Rows | Head::Words { tied: true, bias: _ } => {}
-        Head::Words { tied: false, bias: _ } => match &last.input {
-            Input::Tokens(tokens) => lines.push(shape(sub("W", "o"), width, tokens.vocabulary)),
+        Head::Rows => {}
+        Head::Words { tied, bias: _, dense, scale: _ } => match &last.input {
+            Input::Tokens(tokens) => {
+                let inner = if dense.is_some() { last.input_width() } else { width };
+                let narrowed = dense.map(|_| shape(sub("W", "d"), width, inner));
+                let own = (!tied).then(|| shape(sub("W", "o"), inner, tokens.vocabulary));
+                let shapes: Vec<Expr> = narrowed.into_iter().chain(own).collect();
+                if !shapes.is_empty() {
+                    lines.push(joined(shapes, Sign::Comma));
+                }
+            }
             Input::Patches(_) => {}
         },
-        Head::Classes { count, pool } => {
-            let rows = match pool {
-                Pool::First => " is the first row of a sequence",
-                Pool::Last => " is the last row of a sequence",
-                Pool::Mean => " is that of a sequence's rows",
-            };
-            lines.push(row![shape(sub("W", "c"), width, *count), Sign::Comma, pool_word(*pool), prose(rows)]);
+        Head::Adaptive { .. } => {}
+        Head::Classes { count, bias: _ } => lines.push(shape(sub("W", "c"), width, *count)),
+        Head::Tags { count, dense } => {
+            let inner = dense.map(|_| shape(sub("W", "d"), width, width));
+            let shapes = inner.into_iter().chain([shape(sub("W", "t"), width, *count)]);
+            lines.push(joined(shapes, Sign::Comma));
         }
-        Head::Tags { count } => lines.push(shape(sub("W", "t"), width, *count)),
         Head::Spans => {
             let columns = prose(": the first and the last row of the answer, softmax over the rows");
             lines.push(row![shape(sub("W", "s"), width, 2), columns]);

@@ -46,6 +46,8 @@ pub(super) enum Sign {
     /// × between sizes.
     Cross,
     Comma,
+    /// Between a block and another.
+    Semicolon,
     /// "is of the size".
     Colon,
     /// A product without a sign.
@@ -53,6 +55,8 @@ pub(super) enum Sign {
     Less,
     AtMost,
     More,
+    /// ∈
+    In,
     /// ○: composition of many.
     Ring,
     Sum,
@@ -79,6 +83,8 @@ pub(super) enum Fence {
     Floor,
     /// |x|
     Bars,
+    /// {x}
+    Set,
 }
 
 impl From<Sign> for Expr {

@@ -87,11 +87,13 @@ fn signs(sign: Sign) -> &'static str {
         Sign::Each => " \\odot ",
         Sign::Cross => " \\times ",
         Sign::Comma => ",\\; ",
+        Sign::Semicolon => " ;\\; ",
         Sign::Colon => " : ",
         Sign::Beside => " \\, ",
         Sign::Less => " < ",
         Sign::AtMost => " \\le ",
         Sign::More => " > ",
+        Sign::In => " \\in ",
         Sign::Ring => "\\bigcirc",
         Sign::Sum => "\\sum",
         Sign::Dots => "\\dots",
@@ -110,6 +112,7 @@ fn fenced(fence: Fence, inner: &Expr) -> String {
         Fence::Index => format!("[{body}]"),
         Fence::Ceiling => format!("\\lceil {body} \\rceil"),
         Fence::Floor => format!("\\lfloor {body} \\rfloor"),
+        Fence::Set => format!("\\{{{body}\\}}"),
         Fence::Bars => format!("\\left| {body} \\right|"),
     }
 }

@@ -1,17 +1,15 @@
 //! The whole formula in one line: `Y = softmax( encoder · decoder(X) · W_o )`.
 
-use super::expr::{
-    Expr, Fence, Sign, call, fence, float, joined, prose, round, row, sub, sub_sup, sup, transposed,
-};
+use super::expr::{Expr, Fence, Sign, call, fence, float, joined, prose, round, row, sub, sub_sup, sup};
+use super::head::whole;
 use super::names::{Names, step_signal};
 use crate::half::Half;
-use crate::types::{Depth, Formula, Head, Input, Norm, NormSites, Pool, Position, Side, Sublayer, When};
+use crate::types::{Depth, Formula, Input, Norm, NormSites, Other, Position, Reads, Side, Sublayer, When};
 
 pub(super) fn line(formula: &Formula) -> Expr {
     let names = Names::of(formula);
     let sides: Vec<Expr> = formula.halves().map(|(half, side)| stack(&names, half, side)).collect();
-    let rows = row![joined(sides, Sign::Dot), round(input(formula))];
-    row!["Y", Sign::Equals, head(&names, rows, Fence::Roomy)]
+    whole(&names, row![joined(sides, Sign::Dot), round(input(formula))], Fence::Roomy)
 }
 
 /// X, or the patches of X.
@@ -22,40 +20,18 @@ pub(super) fn input(formula: &Formula) -> Expr {
     }
 }
 
-/// What is read off the rows: `softmax(rows · W_o)` and its kin.
-pub(super) fn head(names: &Names<'_>, rows: Expr, brackets: Fence) -> Expr {
-    let softmax = |scores: Expr| row!["softmax", fence(brackets, scores)];
-    let biased = |rows: Expr, letter: &'static str| {
-        row![rows, Sign::Dot, sub("W", letter), Sign::Plus, sub("b", letter)]
-    };
-    match &names.formula.head {
-        Head::Rows => rows,
-        Head::Words { tied, bias } => {
-            let last = if names.formula.target.is_some() { Half::Target } else { Half::Source };
-            let matrix = if *tied { transposed(names.table(last)) } else { sub("W", "o") };
-            let scores = row![rows, Sign::Dot, matrix];
-            softmax(if *bias { row![scores, Sign::Plus, sub("b", "o")] } else { scores })
-        }
-        Head::Classes { count: _, pool } => softmax(biased(call(pool_word(*pool), rows), "c")),
-        Head::Tags { count: _ } => softmax(biased(rows, "t")),
-        Head::Spans => row![sub("softmax", "rows"), fence(brackets, biased(rows, "s"))],
-    }
-}
-
-pub(super) fn pool_word(pool: Pool) -> &'static str {
-    match pool {
-        Pool::First => "first",
-        Pool::Last => "last",
-        Pool::Mean => "mean",
-    }
-}
-
 /// ○ with its block, and the norm after it.
 fn stack(names: &Names<'_>, half: Half, side: &Side) -> Expr {
-    let block = fence(Fence::Square, block(names, half, side));
+    let of = |sublayers: &[Sublayer]| block(names, half, side, sublayers);
+    let others = side.stack.others.iter().map(|other| row![layers(other), prose(": "), of(&other.block)]);
+    let blocks = [of(&side.stack.block)].into_iter().chain(others);
+    let block = fence(Fence::Square, joined(blocks, Sign::Semicolon));
     let repeated = match side.stack.depth {
-        Depth::Layers(count) => row![sub_sup(Sign::Ring, row!["l", Sign::Equals, 1], count), block],
+        Depth::Layers(count) => row![ring(side, count), block],
         Depth::Shared { times } => sup(block, times),
+        Depth::Groups { layers, groups } => {
+            row![ring(side, groups), fence(Fence::Square, sup(block, layers / groups.max(1)))]
+        }
         Depth::Adaptive { max, threshold } => {
             let sum = row![prose("until "), Sign::Sum, "p", Sign::More, float(threshold)];
             sup(block, row![sum, prose(","), Sign::AtMost, max])
@@ -72,35 +48,57 @@ fn stack(names: &Names<'_>, half: Half, side: &Side) -> Expr {
     Expr::Brace(Box::new(whole), label)
 }
 
-fn block(names: &Names<'_>, half: Half, side: &Side) -> Expr {
-    let sublayers = &side.stack.block;
+/// ○ over `count` layers: from 1, as document 1 counts, or from 0 where single layers are named as the data names them.
+pub(super) fn ring(side: &Side, count: usize) -> Expr {
+    let (first, last) = if side.stack.others.is_empty() { (1, count) } else { (0, count.saturating_sub(1)) };
+    sub_sup(Sign::Ring, row!["l", Sign::Equals, first], last)
+}
+
+/// `l ∈ {0, 3, 6}`; four and more at one distance are abbreviated: `{0, 3, …, 21}`.
+pub(super) fn layers(other: &Other) -> Expr {
+    let mut layers = other.layers.clone();
+    layers.sort_unstable();
+    let even = layers.windows(3).all(|of| of[1] - of[0] == of[2] - of[1]);
+    let list = match layers[..] {
+        [first, second, _, .., last] if even && layers.len() > 3 => {
+            joined([first.into(), second.into(), Sign::Dots.into(), last.into()], Sign::Comma)
+        }
+        _ => joined(layers.into_iter().map(Expr::from), Sign::Comma),
+    };
+    row!["l", Sign::In, fence(Fence::Set, list)]
+}
+
+fn block(names: &Names<'_>, half: Half, side: &Side, sublayers: &[Sublayer]) -> Expr {
     let step = signals_steps(side).then(|| round(row!["I", Sign::Plus, step_signal()]));
-    match (half, sublayers.iter().all(is_plain_post_norm)) {
+    match (half, is_plain(sublayers)) {
         (Half::Target, true) => {
             let mixes = sublayers.iter().map(|sublayer| names.mix(side, &sublayer.mix));
             joined(step.into_iter().chain(mixes), Sign::Then)
         }
-        (Half::Source, true) => joined(nested(names, side).into_iter().chain(step), Sign::After),
+        (Half::Source, true) => joined(nested(names, side, sublayers).into_iter().chain(step), Sign::After),
         (Half::Source | Half::Target, false) => {
-            let parts = sublayers.iter().rev().map(|sublayer| written_out(names, side, sublayer));
-            joined(parts.chain(step), Sign::After)
+            joined(written_out(names, side, sublayers).into_iter().chain(step), Sign::After)
         }
     }
 }
 
-/// Whether the sublayer is document 1's `LN(x + f(x))`.
-pub(super) fn is_plain_post_norm(sublayer: &Sublayer) -> bool {
-    matches!(sublayer.norm, NormSites { input: None, branch: None, output: Some(Norm::Layer { .. }) })
+/// Whether the block is of document 1's `LN(x + f(x))` alone.
+pub(super) fn is_plain(sublayers: &[Sublayer]) -> bool {
+    let plain =
+        |norm| matches!(norm, NormSites { input: None, branch: None, output: Some(Norm::Layer { .. }) });
+    sublayers.iter().all(|sublayer| plain(sublayer.norm))
+        && sublayers.iter().skip(1).all(|sublayer| sublayer.reads == Reads::Rows)
 }
 
 /// Whether the sinusoids of place and step are added before every application of the block.
 pub(super) fn signals_steps(side: &Side) -> bool {
-    matches!(side.stack.position, Position::Sinusoidal { when: When::EveryStep, .. })
+    let signals = |part: &Position| matches!(part, Position::Sinusoidal { when: When::EveryStep, .. });
+    side.stack.position.parts().iter().any(signals)
 }
 
 /// Document 1's `LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead))`, each sum around the one before it.
-fn nested(names: &Names<'_>, side: &Side) -> Option<Expr> {
-    side.stack.block.iter().fold(None, |inner: Option<Expr>, sublayer| {
+fn nested(names: &Names<'_>, side: &Side, sublayers: &[Sublayer]) -> Option<Expr> {
+    sublayers.iter().fold(None, |inner: Option<Expr>, sublayer| {
         let mix = names.mix(side, &sublayer.mix);
         let branch = joined([mix].into_iter().chain(inner), Sign::After);
         let sum = round(row!["I", Sign::Plus, branch]);
@@ -109,12 +107,30 @@ fn nested(names: &Names<'_>, side: &Side) -> Option<Expr> {
     })
 }
 
-/// `output ∘ (I + branch ∘ f ∘ input)`.
-fn written_out(names: &Names<'_>, side: &Side, sublayer: &Sublayer) -> Expr {
+/// What a block is composed of, the last one first: `output ∘ (I + branch ∘ f ∘ input)` for every sublayer. One that reads
+/// what entered the block joins the sum of those before it: `I + f ∘ LN + g ∘ LN`.
+fn written_out(names: &Names<'_>, side: &Side, sublayers: &[Sublayer]) -> Vec<Expr> {
     let norm = |norm: Option<Norm>| norm.map(|norm| names.norm(norm));
-    let sites = &sublayer.norm;
-    let mix = names.mix(side, &sublayer.mix);
-    let branch = norm(sites.branch).into_iter().chain([mix]).chain(norm(sites.input));
-    let sum = round(row!["I", Sign::Plus, joined(branch, Sign::After)]);
-    joined(norm(sites.output).into_iter().chain([sum]), Sign::After)
+    let mut factors: Vec<Expr> = Vec::new();
+    // The last sum, where nothing was done to it yet and nothing came before it.
+    let mut open: Option<Expr> = None;
+    for (index, sublayer) in sublayers.iter().enumerate() {
+        let sites = &sublayer.norm;
+        let mix = names.mix(side, &sublayer.mix);
+        let branch = norm(sites.branch).into_iter().chain([mix]).chain(norm(sites.input));
+        let branch = joined(branch, Sign::After);
+        let kept = match sublayer.reads {
+            Reads::Block if index > 0 => {
+                let before = std::mem::take(&mut factors);
+                open.take().unwrap_or_else(|| joined(before, Sign::After))
+            }
+            Reads::Rows | Reads::Block => "I".into(),
+        };
+        let sum = row![kept, Sign::Plus, branch];
+        open = (factors.is_empty() && sites.output.is_none()).then(|| sum.clone());
+        let mut parts: Vec<Expr> = norm(sites.output).into_iter().chain([round(sum)]).collect();
+        parts.append(&mut factors);
+        factors = parts;
+    }
+    factors
 }

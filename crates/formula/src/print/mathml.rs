@@ -50,8 +50,10 @@ fn signs(sign: Sign) -> String {
         Sign::Each => "⊙",
         Sign::Cross => "×",
         Sign::Comma => ",",
+        Sign::Semicolon => ";",
         Sign::Colon => ":",
         Sign::Less => "<",
+        Sign::In => "∈",
         Sign::AtMost => "≤",
         Sign::More => ">",
         Sign::Ring => "○",
@@ -71,6 +73,7 @@ fn brackets(fence: Fence) -> (&'static str, &'static str) {
         Fence::Ceiling => ("⌈", "⌉"),
         Fence::Floor => ("⌊", "⌋"),
         Fence::Bars => ("|", "|"),
+        Fence::Set => ("{", "}"),
     }
 }
 

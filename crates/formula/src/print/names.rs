@@ -4,8 +4,8 @@
 use super::expr::{Expr, Fence, Sign, fence, joined, row, sub};
 use crate::half::Half;
 use crate::types::{
-    Activation, Attention, FeedForward, Formula, Global, Input, Mix, Norm, Pattern, Position, Reach, Side,
-    Source, Table,
+    Activation, Attention, Dense, FeedForward, Formula, Global, Head, Input, Mix, Norm, Pattern, Position,
+    Reach, Rotary, Side, Source, Table,
 };
 
 /// An attention with everything around it that its definition depends on.
@@ -16,8 +16,10 @@ pub(super) struct Site {
     pub(super) width: usize,
     /// Numbers per row of the keys' rows.
     pub(super) from: usize,
-    /// The positions, where they enter through the scores.
-    pub(super) position: Position,
+    /// The angles that turn queries and keys.
+    pub(super) turn: Option<Rotary>,
+    /// The positions that are added to the scores.
+    pub(super) scores: Position,
 }
 
 /// A feed-forward layer with the width of its rows.
@@ -44,7 +46,7 @@ impl<'a> Names<'a> {
                 Input::Patches(patches) => patches.norm,
             };
             names.norms.extend(first);
-            for sublayer in &side.stack.block {
+            for sublayer in side.stack.blocks().flatten() {
                 match &sublayer.mix {
                     Mix::Attend(attention) => {
                         names.norms.extend(attention.norm);
@@ -57,6 +59,7 @@ impl<'a> Names<'a> {
             }
             names.norms.extend(side.stack.final_norm);
         }
+        names.norms.extend(denses(formula).filter_map(|dense| dense.norm));
         once(&mut names.sites);
         once(&mut names.feeds);
         once(&mut names.norms);
@@ -86,7 +89,7 @@ impl<'a> Names<'a> {
     /// `FFN`, `FFN_SwiGLU`
     pub(super) fn feed(&self, feed: &Feed) -> Expr {
         let primes = primes(&self.feeds, feed, |other| bend(other.layer));
-        marked("FFN", &primes, bend(feed.layer))
+        marked("FFN", &primes, bend(feed.layer).map(str::to_owned))
     }
 
     /// `LN`, `RMS`
@@ -113,24 +116,39 @@ impl<'a> Names<'a> {
 fn site(formula: &Formula, side: &Side, attention: &Attention) -> Site {
     let width = side.stack.width;
     let memory = formula.source.as_ref().map_or(width, |source| source.stack.width);
-    let (from, position) = match attention.source {
-        Source::Own => (width, in_scores(&side.stack.position)),
-        Source::Memory => (memory, Position::None),
-    };
-    Site { attention: attention.clone(), width, from, position }
+    let mut site =
+        Site { attention: attention.clone(), width, from: width, turn: None, scores: Position::None };
+    // What the attention has instead of the stack's angles stands in `turn`, like the stack's own.
+    site.attention.rotary = None;
+    match attention.source {
+        Source::Own => {}
+        Source::Memory => return Site { from: memory, ..site },
+    }
+    for part in side.stack.position.parts() {
+        match part {
+            // Those are in the rows already.
+            Position::None
+            | Position::Sinusoidal { .. }
+            | Position::Learned { .. }
+            | Position::Together(_) => {}
+            Position::Rotary(angles) => {
+                site.turn = Some(attention.rotary.as_ref().unwrap_or(angles).clone());
+            }
+            Position::Alibi | Position::Buckets { .. } | Position::TransformerXl { .. } => {
+                site.scores = part.clone();
+            }
+        }
+    }
+    site
 }
 
-/// The positions as far as attention sees them: those added to the input are in the rows already.
-fn in_scores(position: &Position) -> Position {
-    match position {
-        Position::None
-        | Position::Sinusoidal { base: _, layout: _, when: _ }
-        | Position::Learned { max: _, offset: _ } => Position::None,
-        Position::Rotary(_)
-        | Position::Alibi
-        | Position::Buckets { count: _, max_distance: _ }
-        | Position::TransformerXl { memory: _, biases: _ } => position.clone(),
-    }
+/// The projections before the head, if there are any.
+pub(super) fn denses(formula: &Formula) -> impl Iterator<Item = Dense> {
+    let head = match formula.head {
+        Head::Words { dense, .. } | Head::Tags { dense, .. } => dense,
+        Head::Rows | Head::Adaptive { .. } | Head::Classes { .. } | Head::Spans => None,
+    };
+    head.into_iter().chain(formula.pooler.and_then(|pooler| pooler.dense))
 }
 
 fn word(site: &Site) -> &'static str {
@@ -142,14 +160,21 @@ fn word(site: &Site) -> &'static str {
     }
 }
 
-fn mark(site: &Site) -> Option<&'static str> {
-    match site.position {
-        Position::None | Position::Sinusoidal { .. } | Position::Learned { .. } => None,
-        Position::Rotary(_) => Some("RoPE"),
+/// How positions enter, where the attention sees them: `RoPE`, `T5`, `RoPE+ALiBi`.
+fn mark(site: &Site) -> Option<String> {
+    let scores = match site.scores {
+        Position::None
+        | Position::Sinusoidal { .. }
+        | Position::Learned { .. }
+        | Position::Rotary(_)
+        | Position::Together(_) => None,
         Position::Alibi => Some("ALiBi"),
         Position::Buckets { .. } => Some("T5"),
         Position::TransformerXl { .. } => Some("XL"),
-    }
+    };
+    let turn = site.turn.as_ref().map(|_| "RoPE");
+    let marks: Vec<&str> = turn.into_iter().chain(scores).collect();
+    (!marks.is_empty()).then(|| marks.join("+"))
 }
 
 fn remarks(site: &Site) -> Vec<String> {
@@ -169,7 +194,7 @@ fn remarks(site: &Site) -> Vec<String> {
         }
         Pattern::LowRank { rank, length: _, sharing: _ } => remarks.push(format!("rank {rank}")),
     }
-    if let Position::TransformerXl { memory, biases: _ } = site.position {
+    if let Position::TransformerXl { memory, .. } = site.scores {
         remarks.push(format!("memory {memory}"));
     }
     if site.attention.norm.is_some() {
@@ -212,11 +237,11 @@ fn norm_word(norm: Norm) -> &'static str {
     }
 }
 
-fn marked(word: &str, primes: &str, mark: Option<&'static str>) -> Expr {
+fn marked(word: &str, primes: &str, mark: Option<String>) -> Expr {
     let word = Expr::Word(format!("{word}{primes}"));
     match mark {
         None => word,
-        Some(mark) => sub(word, mark),
+        Some(mark) => sub(word, Expr::Word(mark)),
     }
 }
 

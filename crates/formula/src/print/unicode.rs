@@ -35,11 +35,13 @@ fn signs(sign: Sign) -> &'static str {
         Sign::Each => " ⊙ ",
         Sign::Cross => " × ",
         Sign::Comma => ", ",
+        Sign::Semicolon => " ; ",
         Sign::Colon => " : ",
         Sign::Beside => " ",
         Sign::Less => " < ",
         Sign::AtMost => " ≤ ",
         Sign::More => " > ",
+        Sign::In => " ∈ ",
         Sign::Ring => "○",
         Sign::Sum => "Σ",
         Sign::Dots => "…",
@@ -57,6 +59,7 @@ fn brackets(fence: Fence) -> (&'static str, &'static str) {
         Fence::Ceiling => ("⌈", "⌉"),
         Fence::Floor => ("⌊", "⌋"),
         Fence::Bars => ("|", "|"),
+        Fence::Set => ("{", "}"),
     }
 }
 
@@ -65,9 +68,9 @@ fn tight(expr: &Expr, loose: &[char]) -> String {
     let text = render(expr);
     let mut depth = 0_usize;
     for character in text.chars() {
-        if "([⌈⌊".contains(character) {
+        if "([⌈⌊{".contains(character) {
             depth += 1;
-        } else if ")]⌉⌋".contains(character) {
+        } else if ")]⌉⌋}".contains(character) {
             depth = depth.saturating_sub(1);
         } else if depth == 0 && loose.contains(&character) {
             return format!("({text})");

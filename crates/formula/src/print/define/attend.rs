@@ -6,7 +6,7 @@ use crate::print::expr::{
     transposed,
 };
 use crate::print::names::{Names, Site};
-use crate::types::{Biases, Global, Pairing, Pattern, Position, Reach, Scale, Sharing, Source};
+use crate::types::{Biases, Global, Pattern, Position, Reach, Scale, Sharing, Source};
 
 pub(super) fn lines(lines: &mut Vec<Expr>, names: &Names<'_>, site: &Site) {
     let attention = &site.attention;
@@ -46,8 +46,8 @@ fn scores(site: &Site) -> Expr {
         Pattern::Dense | Pattern::Sliding { .. } => "K".into(),
         Pattern::LowRank { .. } => round(row![low_rank(site).0, Sign::Beside, "K"]),
     };
-    let product = match site.position {
-        Position::Rotary(_) => row![call("Rot", "Q"), Sign::Beside, transposed(call("Rot", keys))],
+    let turned = |x: Expr| if site.turn.is_some() { call("Rot", x) } else { x };
+    let product = match site.scores {
         Position::TransformerXl { .. } => {
             let query = round(row!["Q", Sign::Plus, by_head("u")]);
             let content = row![query, Sign::Beside, transposed(keys)];
@@ -56,22 +56,25 @@ fn scores(site: &Site) -> Expr {
         Position::None
         | Position::Sinusoidal { .. }
         | Position::Learned { .. }
+        | Position::Rotary(_)
         | Position::Alibi
-        | Position::Buckets { .. } => row!["Q", Sign::Beside, transposed(keys)],
+        | Position::Buckets { .. }
+        | Position::Together(_) => row![turned("Q".into()), Sign::Beside, transposed(turned(keys))],
     };
     let mut row = vec![match attention.scale {
         Scale::RootSize => over(product, root(attention.heads.size)),
         Scale::One => product,
         Scale::By(factor) => row![float(factor), Sign::Dot, round(product)],
     }];
-    match site.position {
+    match site.scores {
         Position::Alibi => row.extend([Sign::Minus.into(), sub("m", "i"), Sign::Beside.into(), "D".into()]),
         Position::Buckets { .. } => row.extend([Sign::Plus.into(), by_head("B")]),
         Position::None
         | Position::Sinusoidal { .. }
         | Position::Learned { .. }
         | Position::Rotary(_)
-        | Position::TransformerXl { .. } => {}
+        | Position::TransformerXl { .. }
+        | Position::Together(_) => {}
     }
     if condition(site).is_some() {
         row.extend([Sign::Plus.into(), "Mask".into()]);
@@ -106,7 +109,7 @@ fn projections(names: &Names<'_>, site: &Site) -> Expr {
     let attention = &site.attention;
     let bias = attention.bias;
     let group = key_head(site);
-    let from = || match (attention.source, &site.position) {
+    let from = || match (attention.source, &site.scores) {
         (Source::Memory, _) => Expr::from("M"),
         (Source::Own, Position::TransformerXl { .. }) => fence(Fence::Index, row!["H", prose("; "), "x"]),
         (Source::Own, _) => Expr::from("x"),
@@ -214,18 +217,29 @@ fn squeeze(lines: &mut Vec<Expr>, site: &Site) {
 
 /// The positions that enter through the scores.
 fn in_scores(lines: &mut Vec<Expr>, site: &Site) {
-    match &site.position {
-        Position::None | Position::Sinusoidal { .. } | Position::Learned { .. } => {}
-        Position::Rotary(rotary) => position::rotary(lines, rotary, site.attention.heads.size),
+    if let Some(angles) = &site.turn {
+        position::rotary(lines, angles, site.attention.heads.size);
+    }
+    match &site.scores {
+        Position::None
+        | Position::Sinusoidal { .. }
+        | Position::Learned { .. }
+        | Position::Rotary(_)
+        | Position::Together(_) => {}
         Position::Alibi => alibi(lines, site.attention.heads.query),
         Position::Buckets { count, max_distance } => buckets(lines, site, *count, *max_distance),
-        Position::TransformerXl { memory, biases } => {
+        Position::TransformerXl { memory, biases, clamp } => {
             let remembered =
                 format!(" are the {memory} rows before x that entered this layer with earlier segments");
             lines.push(row![Sign::Indent, "H", prose(remembered)]);
             let entry = at("Z", row!["p", Sign::Comma, "q"]);
             let query = round(row![at("Q", "p"), Sign::Plus, by_head("v")]);
-            let wave = row![at("S", row!["p", Sign::Minus, "q"]), Sign::Beside, of_head("W", "R", "i")];
+            let distance = row!["p", Sign::Minus, "q"];
+            let distance = match clamp {
+                None => distance,
+                Some(most) => call("min", row![distance, Sign::Comma, *most]),
+            };
+            let wave = row![at("S", distance), Sign::Beside, of_head("W", "R", "i")];
             let value = row![query, Sign::Dot, round(wave)];
             let size = shape(of_head("W", "R", "i"), site.width, site.attention.heads.size);
             let shared = match biases {
@@ -233,7 +247,7 @@ fn in_scores(lines: &mut Vec<Expr>, site: &Site) {
                 Biases::Stack => prose(", u and v common to all layers"),
             };
             lines.push(row![Sign::Indent, entry, Sign::Equals, value, Sign::Comma, size, shared]);
-            let waves = position::sinusoid("S", "d", 10_000.0, Pairing::Halves, site.width);
+            let waves = position::sinusoid("S", "d", &position::Wave::of_distances(site.width));
             lines.push(row![Sign::Indent, waves]);
         }
     }

@@ -3,30 +3,42 @@
 use crate::half::Half;
 use crate::print::expr::{Expr, Sign, at, call, float, over, prose, round, row, sub, sup};
 use crate::print::names::step_signal;
-use crate::types::{Formula, Pairing, Position, Rotary, Scaling, Side, When};
+use crate::types::{Formula, Pairing, Position, Rotary, Scaling, Side, Spread, When};
 
 /// What is added to the embeddings: `+ PE` or `+ P[p]`.
 pub(super) fn added(side: &Side) -> Vec<Expr> {
-    match side.stack.position {
-        Position::Sinusoidal { when: When::Once, .. } => vec![Sign::Plus.into(), "PE".into()],
-        Position::Learned { max: _, offset } => {
-            let index = if offset == 0 { "p".into() } else { row!["p", Sign::Plus, offset] };
-            vec![Sign::Plus.into(), at("P", index)]
+    let mut sum = Vec::new();
+    for part in side.stack.position.parts() {
+        match *part {
+            Position::Sinusoidal { when: When::Once, offset: 0, .. } => {
+                sum.extend([Sign::Plus.into(), "PE".into()]);
+            }
+            Position::Sinusoidal { when: When::Once, offset, .. } => {
+                sum.extend([Sign::Plus.into(), at("PE", later(offset))]);
+            }
+            Position::Learned { max: _, offset } => sum.extend([Sign::Plus.into(), at("P", later(offset))]),
+            Position::Sinusoidal { when: When::EveryStep, .. }
+            | Position::None
+            | Position::Rotary(_)
+            | Position::Alibi
+            | Position::Buckets { .. }
+            | Position::TransformerXl { .. }
+            | Position::Together(_) => {}
         }
-        Position::Sinusoidal { when: When::EveryStep, .. }
-        | Position::None
-        | Position::Rotary(_)
-        | Position::Alibi
-        | Position::Buckets { .. }
-        | Position::TransformerXl { .. } => Vec::new(),
     }
+    sum
+}
+
+/// `p` or `p + 2`
+fn later(offset: usize) -> Expr {
+    if offset == 0 { "p".into() } else { row!["p", Sign::Plus, offset] }
 }
 
 /// The size of the learned table.
 pub(super) fn table(side: &Side) -> Option<Expr> {
-    match side.stack.position {
+    side.stack.position.parts().iter().find_map(|part| match *part {
         Position::Learned { max, offset } => {
-            let shape = super::shape("P", max.saturating_add(offset), side.stack.width);
+            let shape = super::shape("P", max.saturating_add(offset), side.input_width());
             Some(row![Sign::Indent, shape])
         }
         Position::None
@@ -34,38 +46,63 @@ pub(super) fn table(side: &Side) -> Option<Expr> {
         | Position::Rotary(_)
         | Position::Alibi
         | Position::Buckets { .. }
-        | Position::TransformerXl { .. } => None,
+        | Position::TransformerXl { .. }
+        | Position::Together(_) => None,
+    })
+}
+
+/// Sines and cosines over a row.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Wave {
+    base: f64,
+    layout: Pairing,
+    spread: Spread,
+    width: usize,
+}
+
+impl Wave {
+    /// Transformer-XL's, of the distance between two rows.
+    pub(super) fn of_distances(width: usize) -> Self {
+        Self { base: 10_000.0, layout: Pairing::Halves, spread: Spread::Open, width }
     }
+}
+
+/// The sinusoids that a side adds, with the offset and the time.
+fn sinusoid_of(side: &Side) -> Option<(Wave, usize, When)> {
+    side.stack.position.parts().iter().find_map(|part| match *part {
+        Position::Sinusoidal { base, layout, spread, offset, when } => {
+            let width = match when {
+                When::Once => side.input_width(),
+                When::EveryStep => side.stack.width,
+            };
+            Some((Wave { base, layout, spread, width }, offset, when))
+        }
+        Position::None
+        | Position::Learned { .. }
+        | Position::Rotary(_)
+        | Position::Alibi
+        | Position::Buckets { .. }
+        | Position::TransformerXl { .. }
+        | Position::Together(_) => None,
+    })
 }
 
 /// PE and, where steps are signalled, `PEₜ`; once if both sides agree.
 pub(super) fn sinusoids(lines: &mut Vec<Expr>, formula: &Formula) {
-    let mut found = Vec::new();
-    for (half, side) in formula.halves() {
-        match side.stack.position {
-            Position::Sinusoidal { base, layout, when } => {
-                found.push((half, (base, layout, when, side.stack.width)));
-            }
-            Position::None
-            | Position::Learned { .. }
-            | Position::Rotary(_)
-            | Position::Alibi
-            | Position::Buckets { .. }
-            | Position::TransformerXl { .. } => {}
-        }
-    }
+    let sides = formula.halves().filter_map(|(half, side)| Some((half, sinusoid_of(side)?)));
+    let found: Vec<_> = sides.collect();
     let agree = found.windows(2).all(|pair| pair[0].1 == pair[1].1);
-    for (half, (base, layout, when, width)) in found.into_iter().take(if agree { 1 } else { 2 }) {
+    for (half, (wave, offset, when)) in found.into_iter().take(if agree { 1 } else { 2 }) {
         let whose = match (agree, half) {
             (true, Half::Source | Half::Target) => "",
             (false, Half::Source) => " (encoder)",
             (false, Half::Target) => " (decoder)",
         };
-        lines.push(row![sinusoid("PE", "p", base, layout, width), prose(whose)]);
+        lines.push(row![sinusoid("PE", "p", &wave), prose(whose)]);
         match when {
             When::Once => {}
             When::EveryStep => {
-                let sum = row![at("PE", "p"), Sign::Plus, at("PE", row!["t", Sign::Minus, 1])];
+                let sum = row![at("PE", later(offset)), Sign::Plus, at("PE", row!["t", Sign::Minus, 1])];
                 let steps = prose(format!(", t = 1, 2, … the step{whose}"));
                 lines.push(row![at(step_signal(), "p"), Sign::Equals, sum, steps]);
             }
@@ -74,18 +111,16 @@ pub(super) fn sinusoids(lines: &mut Vec<Expr>, formula: &Formula) {
 }
 
 /// `PE[p, 2j] = sin(p/10000^(2j/512)), PE[p, 2j + 1] = cos(p/10000^(2j/512))`
-pub(super) fn sinusoid(
-    name: &'static str,
-    of: &'static str,
-    base: f64,
-    layout: Pairing,
-    width: usize,
-) -> Expr {
-    let (even, odd) = match layout {
+pub(super) fn sinusoid(name: &'static str, of: &'static str, wave: &Wave) -> Expr {
+    let (even, odd) = match wave.layout {
         Pairing::Interleaved => (row![2, "j"], row![2, "j", Sign::Plus, 1]),
-        Pairing::Halves => (row!["j"], row!["j", Sign::Plus, width / 2]),
+        Pairing::Halves => (row!["j"], row!["j", Sign::Plus, wave.width / 2]),
     };
-    let power = sup(float(base), over(row![2, "j"], width));
+    let share = match wave.spread {
+        Spread::Open => over(row![2, "j"], wave.width),
+        Spread::Closed => over("j", (wave.width / 2).saturating_sub(1)),
+    };
+    let power = sup(float(wave.base), share);
     let wave = |function: &'static str| call(function, over(of, power.clone()));
     let sine = row![at(name, row![of, Sign::Comma, even]), Sign::Equals, wave("sin")];
     row![sine, Sign::Comma, at(name, row![of, Sign::Comma, odd]), Sign::Equals, wave("cos")]
