@@ -1,0 +1,94 @@
+//! What is read off the last stack.
+
+use serde::{Deserialize, Serialize};
+
+use super::input::Clusters;
+use super::stack::{Activation, Norm, yes};
+
+/// One row for each sequence: `norm(act(pool(x) W + b))`, or just the pooled row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pooler {
+    /// Which rows are read.
+    pub pool: Pool,
+    /// What is done to the pooled row.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dense: Option<Dense>,
+}
+
+/// One projection with its bend: `norm(act(x W + b))`.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Dense {
+    /// The bend, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub act: Option<Activation>,
+    /// Whether there is a b.
+    #[serde(default = "yes")]
+    pub bias: bool,
+    /// A norm after the bend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub norm: Option<Norm>,
+}
+
+/// What is read off the last stack.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Head {
+    /// The rows themselves, and the pooled ones.
+    Rows,
+    /// A score for every word of the vocabulary: `W_o` of document 1.
+    Words {
+        /// Whether `W_o` is the embedding table of the last stack's input.
+        #[serde(default)]
+        tied: bool,
+        /// Whether there is a bias.
+        #[serde(default)]
+        bias: bool,
+        /// What is done to a row first (BERT's masked words); it ends with the table's width.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dense: Option<Dense>,
+        /// What rows are multiplied by first (T5 with a tied table: 1/√width).
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        scale: Option<f32>,
+    },
+    /// Logarithms of probabilities of all words: those of frequent words and of clusters of rare ones first, then of the words
+    /// within each cluster (adaptive softmax, Grave et al. 2016).
+    Adaptive {
+        /// The clusters.
+        clusters: Clusters,
+        /// Whether clusters use the input's tables.
+        #[serde(default)]
+        tied: bool,
+    },
+    /// A score for every class, one row a sequence, read off the pooler.
+    Classes {
+        /// How many classes.
+        count: usize,
+        /// Whether there is a bias.
+        #[serde(default = "yes")]
+        bias: bool,
+    },
+    /// A score for every tag, one row a token.
+    Tags {
+        /// How many tags.
+        count: usize,
+        /// What is done to a row first.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        dense: Option<Dense>,
+    },
+    /// A score for being the first and one for being the last token of an answer.
+    Spans,
+}
+
+/// Which rows of a sequence a pooler reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pool {
+    /// The first one.
+    First,
+    /// The last one.
+    Last,
+    /// Their mean.
+    Mean,
+}
