@@ -141,6 +141,7 @@ impl Capacity {
 #[derive(Clone, Debug, Default)]
 pub struct Limits {
     tables: Vec<(Ids, usize, String)>,
+    clusters: Vec<(Side, usize, String)>,
     inputs: Vec<(String, Shape)>,
     lengths: Vec<(Side, usize, String)>,
     classes: Option<(Side, Shape)>,
@@ -157,8 +158,11 @@ impl Limits {
             let shape = |k: usize| graph.shape(node.inputs[k]);
             match &node.op {
                 Op::Lookup(op) => {
-                    if let Rows::Fixed(rows) = shape(0).rows {
-                        limits.tables.push((op.ids, rows, graph.info(node.inputs[0]).name.clone()));
+                    let name = graph.info(node.inputs[0]).name.clone();
+                    if let Ids::Cluster { side, to, .. } = op.ids {
+                        limits.clusters.push((side, to, name));
+                    } else if let Rows::Fixed(rows) = shape(0).rows {
+                        limits.tables.push((op.ids, rows, name));
                     }
                 }
                 Op::Squeeze(op) => {
@@ -172,6 +176,11 @@ impl Limits {
                 }
                 _ => {}
             }
+        }
+        // Only the last cluster bounds the vocabulary.
+        for side in [Side::Source, Side::Target] {
+            let last = limits.clusters.iter().filter(|(of, ..)| *of == side).max_by_key(|(_, to, _)| *to);
+            limits.tables.extend(last.map(|(side, to, name)| (Ids::Tokens(*side), *to, name.clone())));
         }
         limits
     }
@@ -190,7 +199,7 @@ impl Limits {
                         format!("position {id} of {side} row {row} is beyond the {rows} rows of {table}"),
                         "shorten the sequence",
                     ),
-                    Ids::Tokens(side) | Ids::Types(side) => bad(
+                    Ids::Tokens(side) | Ids::Cluster { side, .. } | Ids::Types(side) => bad(
                         format!("id {id} of {side} row {row} is beyond the {rows} rows of {table}"),
                         "use ids of this model's vocabulary",
                     ),

@@ -1,13 +1,13 @@
 //! MultiHead: queries, keys and values, what they look at, and where the keys are kept.
 
-use glassformer_formula::{Attention, Global, Mix, Pattern, Reach, Scale, Sharing, Source};
+use glassformer_formula::{Attention, Depth, Global, Mix, Pattern, Position, Reach, Scale, Sharing, Source};
 use glassformer_graph::ops::{
     Add, Attend, Keys, Pattern as Seen, Reach as ReachOp, Recall, Squeeze, Store, Which, Who,
 };
 use glassformer_graph::{Rows, Shape, Side, Slot, Value};
 
 use crate::Error;
-use crate::depth::sublayer_names;
+use crate::depth::{block_of, sublayer_names};
 use crate::lower::{At, Lower, Out, Purpose};
 
 impl<'f> Lower<'f> {
@@ -118,7 +118,8 @@ impl<'f> Lower<'f> {
 
     /// Rows with the memory of earlier segments before them, where positions are Transformer-XL's.
     fn recall(&mut self, at: &At<'f>, x: Value) -> Result<Value, Error> {
-        if !matches!(at.stack.position, glassformer_formula::Position::TransformerXl { .. }) {
+        let remembers = |position: &Position| matches!(position, Position::TransformerXl { .. });
+        if !at.stack.position.parts().iter().any(remembers) {
             return Ok(x);
         }
         let name = self.build.path("memory");
@@ -179,16 +180,16 @@ impl<'f> Lower<'f> {
 
     /// Every cross-attention of the target with where its weights' names begin; shared layers have one.
     fn crossings(&self) -> Vec<(String, &'f Attention)> {
-        use glassformer_formula::Depth;
         let Some(target) = &self.formula.target else { return Vec::new() };
         let layers: Vec<String> = match target.stack.depth {
             Depth::Layers(layers) => (0..layers).map(|layer| layer.to_string()).collect(),
+            Depth::Groups { groups, .. } => (0..groups).map(|group| format!("shared{group}")).collect(),
             Depth::Shared { .. } | Depth::Adaptive { .. } => vec!["shared".to_owned()],
         };
-        let names = sublayer_names(&target.stack.block);
         let mut crossings = Vec::new();
-        for layer in layers {
-            for (sublayer, name) in target.stack.block.iter().zip(&names) {
+        for (index, layer) in layers.iter().enumerate() {
+            let block = block_of(&target.stack, index);
+            for (sublayer, name) in block.iter().zip(sublayer_names(block)) {
                 if let Mix::Attend(attention) = &sublayer.mix
                     && attention.source == Source::Memory
                 {

@@ -1,13 +1,13 @@
 //! ○: the block, again and again, with weights of its own or shared, for a fixed number of times or until each row has had
 //! enough.
 
-use glassformer_formula::{Depth, Position, When};
-use glassformer_graph::ops::{Activate, Activation, Add, AddRow, Fill, Halt, MulColumn, Scale, Sinusoid};
+use glassformer_formula::{Depth, Mix, Position, Reads, Source, Stack, Sublayer, When};
+use glassformer_graph::ops::{Activate, Activation, Add, AddRow, Fill, Halt, MulColumn, Scale, Sinusoid, Wave};
 use glassformer_graph::{Rows, Shape, Value};
 
 use crate::Error;
 use crate::lower::{At, Lower, Out};
-use crate::position::pairing;
+use crate::position::{pairing, spread_op};
 
 impl<'f> Lower<'f> {
     /// The rows after all blocks and the final norm.
@@ -16,6 +16,13 @@ impl<'f> Lower<'f> {
             Depth::Layers(layers) => {
                 let block = |lower: &mut Self, x, layer: usize| {
                     lower.block(&at.below(&layer.to_string()), layer, x, memory)
+                };
+                (0..layers).try_fold(x, |x, layer| block(self, x, layer))?
+            }
+            Depth::Groups { layers, groups } => {
+                let block = |lower: &mut Self, x, layer: usize| {
+                    let group = layer * groups / layers;
+                    lower.block(&at.below(&format!("shared{group}")), layer, x, memory)
                 };
                 (0..layers).try_fold(x, |x, layer| block(self, x, layer))?
             }
@@ -40,11 +47,16 @@ impl<'f> Lower<'f> {
         mut x: Value,
         memory: Option<Value>,
     ) -> Result<Value, Error> {
-        let names = sublayer_names(&at.stack.block);
-        for (sublayer, name) in at.stack.block.iter().zip(names) {
+        let block = block_of(at.stack, step);
+        let entered = x;
+        for (sublayer, name) in block.iter().zip(sublayer_names(block)) {
             let below = at.below(&name);
+            let read = match sublayer.reads {
+                Reads::Rows => x,
+                Reads::Block => entered,
+            };
             x = self.scoped(&format!("{}.{step}.{name}", at.side), |lower| {
-                lower.sublayer(&below, sublayer, x, memory)
+                lower.sublayer(&below, sublayer, (x, read), memory)
             })?;
         }
         Ok(x)
@@ -52,13 +64,14 @@ impl<'f> Lower<'f> {
 
     /// Positions and the step's own sinusoid, where they are added before every application (Universal Transformer).
     fn add_step(&mut self, at: &At<'f>, x: Value, step: usize) -> Result<Value, Error> {
-        let Position::Sinusoidal { base, layout, when: When::EveryStep } = at.stack.position else {
+        let Position::Sinusoidal { base, layout, spread, offset, when: When::EveryStep } = at.stack.position
+        else {
             return Ok(x);
         };
-        let sinusoid =
-            |rows, start| Sinusoid { rows, start, width: at.stack.width, base, pairing: pairing(layout) };
+        let wave = Wave { base, spread: spread_op(spread), pairing: pairing(layout) };
+        let sinusoid = |rows, start| Sinusoid { rows, start, width: at.stack.width, wave, clamp: None };
         self.scoped(&format!("{}.{step}", at.side), |lower| {
-            let positions = lower.build.add("positions", sinusoid(Rows::Tokens(at.side), 0), &[])?;
+            let positions = lower.build.add("positions", sinusoid(Rows::Tokens(at.side), offset), &[])?;
             let time = lower.build.add("time", sinusoid(Rows::Fixed(1), step), &[])?;
             let x = lower.build.add("placed", Add, &[x, positions])?;
             Ok(lower.build.add("timed", AddRow, &[x, time])?)
@@ -103,9 +116,14 @@ impl<'f> Lower<'f> {
     }
 }
 
+/// The block of layer `layer`: the stack's, unless the layer has another.
+pub(crate) fn block_of(stack: &Stack, layer: usize) -> &[Sublayer] {
+    let other = stack.others.iter().find(|other| other.layers.contains(&layer));
+    other.map_or(&stack.block, |other| &other.block)
+}
+
 /// What the sublayers of a block are called: `attend`, `cross`, `feed`, with a number from the second on.
-pub(crate) fn sublayer_names(block: &[glassformer_formula::Sublayer]) -> Vec<String> {
-    use glassformer_formula::{Mix, Source};
+pub(crate) fn sublayer_names(block: &[Sublayer]) -> Vec<String> {
     let kind = |mix: &Mix| match mix {
         Mix::Attend(attention) => match attention.source {
             Source::Own => "attend",

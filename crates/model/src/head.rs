@@ -1,67 +1,135 @@
 //! What is read off the last stack.
 
-use glassformer_formula::{Head, Input, Pool as PoolBy};
-use glassformer_graph::ops::{Linear, Pick, Pool, Pooling};
+use glassformer_formula::{Clusters, Dense, Head, Input, Pool as PoolBy, Side as Given, Tokens};
+use glassformer_graph::ops::{Activate, Adaptive, Linear, Pick, Pool, Pooling, Scale};
 use glassformer_graph::{Shape, Side, Value};
 
 use crate::Error;
-use crate::lower::{At, Lower};
+use crate::input::{Cluster, cluster_list};
+use crate::lower::{At, Lower, Out};
+use crate::sublayer::activation;
 
 impl<'f> Lower<'f> {
-    /// Scores of the rows that are asked about, or nothing where the rows are the result.
-    pub fn head(&mut self, side: Side, rows: Value) -> Result<Option<Value>, Error> {
-        let given = match side {
+    fn last(&self, side: Side) -> Option<&'f Given> {
+        match side {
             Side::Source => self.formula.source.as_ref(),
             Side::Target => self.formula.target.as_ref(),
+        }
+    }
+
+    /// One row for each sequence, where there is a pooler.
+    pub fn pooler(&mut self, side: Side, rows: Value) -> Result<Option<Value>, Error> {
+        let (Some(pooler), Some(given)) = (&self.formula.pooler, self.last(side)) else { return Ok(None) };
+        let pooling = match pooler.pool {
+            PoolBy::First => Pooling::First,
+            PoolBy::Last => Pooling::Last,
+            PoolBy::Mean => Pooling::Mean,
         };
-        let Some(given) = given else { return Ok(None) };
+        let at = At { side, stack: &given.stack, weights: "pooler".to_owned() };
+        self.scoped("pooler", |lower| {
+            let pooled = lower.build.add("rows", Pool { side, pooling }, &[rows])?; // [sequences, width]
+            lower.dense(&at, pooler.dense.as_ref(), pooled, given.stack.width).map(Some)
+        })
+    }
+
+    /// Scores of the rows that are asked about, or nothing where the rows are the result.
+    pub fn head(&mut self, side: Side, rows: Value, pooled: Option<Value>) -> Result<Option<Value>, Error> {
+        let Some(given) = self.last(side) else { return Ok(None) };
+        let formula = self.formula;
         let at = At { side, stack: &given.stack, weights: "head".to_owned() };
-        let logits = match self.formula.head {
-            Head::Rows => return Ok(None),
-            Head::Words { tied, bias } => {
-                let picked = self.pick(side, rows)?;
-                let Input::Tokens(tokens) = &given.input else { return Ok(None) };
-                let vocabulary = tokens.vocabulary;
-                let weight = if tied {
-                    self.table(side, given.stack.width, tokens)?
-                } else {
-                    self.parameter("head.weight", Shape::fixed(vocabulary, given.stack.width))?
-                };
-                let mut inputs = vec![picked, weight];
-                if bias {
-                    inputs.push(self.parameter("head.bias", Shape::fixed(1, vocabulary))?);
+        let width = given.stack.width;
+        self.scoped("head", |lower| {
+            Ok(Some(match &formula.head {
+                Head::Rows => return Ok(None),
+                Head::Words { .. } | Head::Adaptive { .. } => {
+                    let Input::Tokens(tokens) = &given.input else { return Ok(None) };
+                    let picked = lower.build.add("picked", Pick { side }, &[rows])?;
+                    lower.words(&at, picked, tokens)?
                 }
-                self.build.add("logits", Linear, &inputs)? // [picked, vocabulary]
+                Head::Classes { count, bias } => {
+                    let Some(pooled) = pooled else { return Ok(None) };
+                    lower.scores(pooled, None, (*count, *bias))?
+                }
+                Head::Tags { count, dense } => {
+                    let picked = lower.build.add("picked", Pick { side }, &[rows])?;
+                    let x = lower.dense(&at, dense.as_ref(), picked, width)?;
+                    lower.scores(x, None, (*count, true))?
+                }
+                Head::Spans => {
+                    let picked = lower.build.add("picked", Pick { side }, &[rows])?;
+                    lower.scores(picked, None, (2, true))?
+                }
+            }))
+        })
+    }
+
+    /// A score for every word. The table that a tied head uses may be narrower than the stack.
+    fn words(&mut self, at: &At<'f>, x: Value, tokens: &'f Tokens) -> Result<Value, Error> {
+        let stack_width = at.stack.width;
+        match &self.formula.head {
+            Head::Words { tied, bias, dense, scale } => {
+                let width = if *tied { tokens.width.unwrap_or(stack_width) } else { stack_width };
+                let mut x = self.dense(at, dense.as_ref(), x, width)?;
+                if let Some(scale) = scale {
+                    x = self.build.add("scaled", Scale::all(*scale), &[x])?;
+                }
+                let table = if *tied { Some(self.table(at.side, stack_width, tokens)?) } else { None };
+                self.scores(x, table, (tokens.vocabulary, *bias))
             }
-            Head::Classes { count, pool } => {
-                let pooling = match pool {
-                    PoolBy::First => Pooling::First,
-                    PoolBy::Last => Pooling::Last,
-                    PoolBy::Mean => Pooling::Mean,
-                };
-                let pooled = self.build.add("pooled", Pool { side, pooling }, &[rows])?; // [sequences, width]
-                self.scores(&at, pooled, count)?
-            }
-            Head::Tags { count } => {
-                let picked = self.pick(side, rows)?;
-                self.scores(&at, picked, count)?
-            }
-            Head::Spans => {
-                let picked = self.pick(side, rows)?;
-                self.scores(&at, picked, 2)?
-            }
+            Head::Adaptive { clusters, tied } => self.adaptive_scores(at, x, tokens, (clusters, *tied)),
+            Head::Rows | Head::Classes { .. } | Head::Tags { .. } | Head::Spans => Ok(x),
+        }
+    }
+
+    /// `norm(act(x W + b))` to `width` numbers, or `x` where there is none.
+    fn dense(&mut self, at: &At<'f>, dense: Option<&Dense>, x: Value, width: usize) -> Result<Value, Error> {
+        let Some(dense) = dense else { return Ok(x) };
+        let mut x = self.linear(at, "dense", x, Out { width, bias: dense.bias })?;
+        if let Some(act) = dense.act {
+            x = self.build.add("bent", Activate { act: activation(act) }, &[x])?;
+        }
+        self.norm(at, ("norm", 1), x, dense.norm.as_ref())
+    }
+
+    /// `x Wᵀ (+ b)`, with `head.weight` or another table as W.
+    fn scores(&mut self, x: Value, table: Option<Value>, (count, bias): (usize, bool)) -> Result<Value, Error> {
+        let weight = match table {
+            Some(table) => table,
+            None => self.parameter("head.weight", Shape::fixed(count, self.build.shape(x).width))?,
         };
-        Ok(Some(logits))
+        let mut inputs = vec![x, weight];
+        if bias {
+            inputs.push(self.parameter("head.bias", Shape::fixed(1, count))?);
+        }
+        Ok(self.build.add("logits", Linear, &inputs)?)
     }
 
-    fn pick(&mut self, side: Side, rows: Value) -> Result<Value, Error> {
-        Ok(self.build.add("picked", Pick { side }, &[rows])?)
-    }
-
-    fn scores(&mut self, at: &At<'f>, x: Value, count: usize) -> Result<Value, Error> {
-        let width = self.build.shape(x).width;
-        let weight = self.parameter(&format!("{}.weight", at.weights), Shape::fixed(count, width))?;
-        let bias = self.parameter(&format!("{}.bias", at.weights), Shape::fixed(1, count))?;
-        Ok(self.build.add("logits", Linear, &[x, weight, bias])?)
+    /// The logarithms of all words' probabilities. Cluster i's scores are `x P Wᵀ + b`, and the first one's projection also serves
+    /// the scores of the other clusters.
+    fn adaptive_scores(
+        &mut self,
+        at: &At<'f>,
+        x: Value,
+        tokens: &Tokens,
+        (clusters, tied): (&Clusters, bool),
+    ) -> Result<Value, Error> {
+        let list = cluster_list(clusters, tokens.vocabulary, at.stack.width);
+        let mut inputs = Vec::new();
+        for Cluster { index, from, to, width } in &list {
+            let name = index.to_string();
+            let path = format!("head.{name}");
+            let down = self.parameter(&format!("{path}.down.weight"), Shape::fixed(*width, at.stack.width))?;
+            let lowered = self.build.add(&format!("{name}.down"), Linear, &[x, down])?; // [picked, width]
+            let owner = if tied { format!("{}.embed.{name}.tokens", at.side) } else { format!("{path}.weight") };
+            let weight = self.parameter(&owner, Shape::fixed(to - from, *width))?;
+            let bias = self.parameter(&format!("{path}.bias"), Shape::fixed(1, to - from))?;
+            inputs.push(self.build.add(&name, Linear, &[lowered, weight, bias])?); // [picked, words of the cluster]
+            if *index == 0 && list.len() > 1 {
+                let weight = self.parameter("head.clusters.weight", Shape::fixed(list.len() - 1, *width))?;
+                let bias = self.parameter("head.clusters.bias", Shape::fixed(1, list.len() - 1))?;
+                inputs.push(self.build.add("clusters", Linear, &[lowered, weight, bias])?);
+            }
+        }
+        Ok(self.build.add("logits", Adaptive, &inputs)?) // [picked, vocabulary]
     }
 }

@@ -1,7 +1,7 @@
 //! How rows come in: token ids or patches, then positions, then a norm.
 
-use glassformer_formula::{Input, InputScale, Lead, Patches, Table, Tokens};
-use glassformer_graph::ops::{Add, Ids, Lead as LeadOp, Lookup, Scale};
+use glassformer_formula::{Clusters, Input, InputScale, Lead, Patches, Table, Tokens};
+use glassformer_graph::ops::{Add, Ids, Lead as LeadOp, Linear, Lookup, Scale};
 use glassformer_graph::{Rows, Shape, Side, Value};
 
 use crate::Error;
@@ -10,6 +10,10 @@ use crate::lower::{At, Lower, Out};
 impl<'f> Lower<'f> {
     /// The rows that enter the stack.
     pub fn input(&mut self, at: &At<'f>, input: &'f Input) -> Result<Value, Error> {
+        let width = match input {
+            Input::Tokens(tokens) => tokens.width,
+            Input::Patches(_) => None,
+        };
         let at = at.below("embed");
         self.scoped(&at.weights.clone(), |lower| {
             let (x, norm) = match input {
@@ -18,22 +22,28 @@ impl<'f> Lower<'f> {
             };
             let x = lower.add_position(&at, x)?;
             let x = lower.norm(&at, ("norm", 1), x, norm.as_ref())?;
-            lower.dropout(x)
+            let x = lower.dropout(x)?;
+            match width {
+                Some(_) => lower.linear(&at, "project", x, Out { width: at.stack.width, bias: true }),
+                None => Ok(x),
+            }
         })
     }
 
-    fn tokens(&mut self, at: &At<'f>, tokens: &Tokens) -> Result<Value, Error> {
-        let table = self.table(at.side, at.stack.width, tokens)?;
-        let mut x = self.build.add("words", Lookup { ids: Ids::Tokens(at.side) }, &[table])?; // [tokens, table width]
-        if tokens.width.is_some() {
-            x = self.linear(at, "project", x, Out { width: at.stack.width, bias: true })?;
-        }
+    fn tokens(&mut self, at: &At<'f>, tokens: &'f Tokens) -> Result<Value, Error> {
+        let width = tokens.width.unwrap_or(at.stack.width);
+        let mut x = match &tokens.clusters {
+            None => {
+                let table = self.table(at.side, at.stack.width, tokens)?;
+                self.build.add("words", Lookup { ids: Ids::Tokens(at.side) }, &[table])? // [tokens, width]
+            }
+            Some(clusters) => self.clustered(at, tokens, clusters)?,
+        };
         if tokens.scale == InputScale::RootWidth {
             x = self.build.add("scaled", Scale::all((at.stack.width as f32).sqrt()), &[x])?;
         }
         if let Some(types) = tokens.types {
-            let table =
-                self.parameter(&format!("{}.types", at.weights), Shape::fixed(types, at.stack.width))?;
+            let table = self.parameter(&format!("{}.types", at.weights), Shape::fixed(types, width))?;
             let types = self.build.add("typed", Lookup { ids: Ids::Types(at.side) }, &[table])?;
             x = self.build.add("sum", Add, &[x, types])?;
         }
@@ -50,6 +60,25 @@ impl<'f> Lower<'f> {
         self.parameter(&format!("{owner}.embed.tokens"), shape)
     }
 
+    /// The sum over clusters of `table[id − from] Pᵀ`; an id is in exactly one of them.
+    fn clustered(&mut self, at: &At<'f>, tokens: &Tokens, clusters: &Clusters) -> Result<Value, Error> {
+        let mut sum = None;
+        for cluster in cluster_list(clusters, tokens.vocabulary, at.stack.width) {
+            let Cluster { index, from, to, width } = cluster;
+            let path = format!("{}.{index}", at.weights);
+            let table = self.parameter(&format!("{path}.tokens"), Shape::fixed(to - from, width))?;
+            let ids = Ids::Cluster { side: at.side, from, to };
+            let x = self.build.add(&format!("words{index}"), Lookup { ids }, &[table])?; // [tokens, width]
+            let weight = self.parameter(&format!("{path}.up.weight"), Shape::fixed(at.stack.width, width))?;
+            let x = self.build.add(&format!("up{index}"), Linear, &[x, weight])?;
+            sum = Some(match sum {
+                None => x,
+                Some(sum) => self.build.add("clusters", Add, &[sum, x])?,
+            });
+        }
+        Ok(sum.ok_or(Error::Purpose { purpose: "adaptive input", needs: "vocabulary" })?)
+    }
+
     fn patches(&mut self, at: &At<'f>, patches: &Patches) -> Result<Value, Error> {
         let numbers = patches.size * patches.size * patches.channels;
         let given = Shape::new(Rows::Tokens(at.side), numbers);
@@ -64,4 +93,25 @@ impl<'f> Lower<'f> {
             }
         }
     }
+}
+
+/// One cluster of a vocabulary.
+pub(crate) struct Cluster {
+    pub index: usize,
+    pub from: usize,
+    pub to: usize,
+    pub width: usize,
+}
+
+/// The clusters of a vocabulary with the widths of their tables.
+pub(crate) fn cluster_list(clusters: &Clusters, vocabulary: usize, width: usize) -> Vec<Cluster> {
+    let ends = clusters.cuts.iter().copied().chain([vocabulary]);
+    let starts = std::iter::once(0).chain(clusters.cuts.iter().copied());
+    let mut narrowed = width;
+    let mut list = Vec::new();
+    for (index, (from, to)) in starts.zip(ends).enumerate() {
+        list.push(Cluster { index, from, to, width: narrowed });
+        narrowed /= clusters.divisor.max(1);
+    }
+    list
 }

@@ -18,5 +18,5 @@ mod sublayer;
 
 pub use error::Error;
 pub use lower::{Lowering, Purpose, lower};
-pub use model::{Model, page_layout};
+pub use model::{Model, Source, page_layout};
 pub use parameters::{Parameter, initialise, parameters};

@@ -42,8 +42,8 @@ impl Lowering {
 
 /// Writes `formula` out as a graph.
 ///
-/// Outputs: `hidden`, the last stack's rows; `source`, the encoder's rows where there are two stacks; `logits` where there is
-/// a head.
+/// Outputs: `hidden`, the last stack's rows; `source`, the encoder's rows where there are two stacks; `pooled` where there is
+/// a pooler; `logits` where there is a head.
 ///
 /// # Errors
 /// If the formula cannot work, or has no stack for the purpose.
@@ -129,7 +129,11 @@ impl<'f> Lower<'f> {
 
     fn finish(&mut self, (side, rows): (Side, Value)) -> Result<(), Error> {
         self.build.output("hidden", rows);
-        if let Some(logits) = self.head(side, rows)? {
+        let pooled = self.pooler(side, rows)?;
+        if let Some(pooled) = pooled {
+            self.build.output("pooled", pooled);
+        }
+        if let Some(logits) = self.head(side, rows, pooled)? {
             self.build.output("logits", logits);
         }
         Ok(())

@@ -1,7 +1,7 @@
 //! A model: a formula and weights that fit it.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,11 +14,40 @@ use glassformer_weights::Weights;
 use crate::error::Misfit;
 use crate::{Error, Lowering, Purpose, initialise, lower, parameters};
 
+/// Where a model's weights come from: tensors under our names, with their shapes.
+pub trait Source: Constants + std::fmt::Debug + Send + Sync {
+    /// The shape of the tensor `name`.
+    fn shape(&self, name: &str) -> Option<Vec<usize>>;
+
+    /// The names of all tensors.
+    fn names(&self) -> Vec<String>;
+}
+
+/// A file whose tensors have our names already.
+#[derive(Debug)]
+struct Plain(Weights);
+
+impl Constants for Plain {
+    fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
+        Some(self.0.get(name)?.values())
+    }
+}
+
+impl Source for Plain {
+    fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        self.0.shape(name).map(<[usize]>::to_vec)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.0.names().map(str::to_owned).collect()
+    }
+}
+
 /// A formula and weights that fit it. Immutable and shared.
 #[derive(Clone, Debug)]
 pub struct Model {
     formula: Formula,
-    weights: Arc<Weights>,
+    weights: Arc<dyn Source>,
 }
 
 impl Model {
@@ -27,24 +56,31 @@ impl Model {
     /// # Errors
     /// If the formula cannot work, or weights are missing, extra, or of another shape: all of them, together.
     pub fn new(formula: Formula, weights: Weights) -> Result<Self, Error> {
+        Self::with(formula, Arc::new(Plain(weights)))
+    }
+
+    /// `formula` with weights from anywhere.
+    ///
+    /// # Errors
+    /// As [`Model::new`].
+    pub fn with(formula: Formula, weights: Arc<dyn Source>) -> Result<Self, Error> {
         let wanted = parameters(&formula)?;
         let mut misfits = Vec::new();
         for parameter in &wanted {
             let (name, expected) = (parameter.name.clone(), parameter.shape.clone());
             match weights.shape(&name) {
                 None => misfits.push(Misfit::Missing { name, shape: expected }),
-                Some(found) if found != expected => {
-                    misfits.push(Misfit::Shape { name, expected, found: found.to_vec() });
-                }
+                Some(found) if found != expected => misfits.push(Misfit::Shape { name, expected, found }),
                 Some(_) => {}
             }
         }
-        let extra = weights.names().filter(|name| !wanted.iter().any(|known| known.name == *name));
-        misfits.extend(extra.map(|name| Misfit::Extra { name: name.to_owned() }));
+        let known: HashSet<&str> = wanted.iter().map(|parameter| parameter.name.as_str()).collect();
+        let extra = weights.names().into_iter().filter(|name| !known.contains(name.as_str()));
+        misfits.extend(extra.map(|name| Misfit::Extra { name }));
         if !misfits.is_empty() {
             return Err(Error::Weights(misfits));
         }
-        Ok(Self { formula, weights: Arc::new(weights) })
+        Ok(Self { formula, weights })
     }
 
     /// `formula` with weights drawn from `seed`.
@@ -80,7 +116,11 @@ impl Model {
         let tensors: BTreeMap<String, Tensor> = self
             .weights
             .names()
-            .filter_map(|name| Some((name.to_owned(), self.weights.get(name)?.to_f32())))
+            .into_iter()
+            .filter_map(|name| {
+                let tensor = self.tensor(&name)?;
+                Some((name, tensor))
+            })
             .collect();
         let named = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
         glassformer_weights::save(folder.join("model.safetensors"), named, &BTreeMap::new())?;
@@ -96,9 +136,9 @@ impl Model {
         &self.formula
     }
 
-    /// Its weights.
-    pub fn weights(&self) -> &Arc<Weights> {
-        &self.weights
+    /// Its weight `name`, widened.
+    pub fn tensor(&self, name: &str) -> Option<Tensor> {
+        Tensor::new(&self.weights.shape(name)?, self.weights.get(name)?.into_owned())
     }
 
     /// Its graph for `purpose`.
@@ -112,7 +152,7 @@ impl Model {
 
 impl Constants for Model {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
-        Some(self.weights.get(name)?.values())
+        self.weights.get(name)
     }
 }
 

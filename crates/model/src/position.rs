@@ -1,8 +1,8 @@
 //! Position enters in exactly three places: added to the input, by rotating queries and keys, added to the scores. Each is a
 //! function here, and each matches every kind.
 
-use glassformer_formula::{Attention, Biases, Pairing, Position, Source, When};
-use glassformer_graph::ops::{Add, Direction, Ids, Lookup, Pairing as PairingOp, Relative, Rotate, Sinusoid};
+use glassformer_formula::{Attention, Biases, Pairing, Position, Source, Spread, When};
+use glassformer_graph::ops::{Add, Direction, Ids, Lookup, Pairing as PairingOp, Relative, Rotate, Sinusoid, Spread as SpreadOp, Wave};
 use glassformer_graph::{Rows, Shape, Value};
 
 use crate::Error;
@@ -16,35 +16,40 @@ pub(crate) fn pairing(layout: Pairing) -> PairingOp {
     }
 }
 
+pub(crate) fn spread_op(spread: Spread) -> SpreadOp {
+    match spread {
+        Spread::Open => SpreadOp::Open,
+        Spread::Closed => SpreadOp::Closed,
+    }
+}
+
 impl<'f> Lower<'f> {
     /// What position adds to the input. `at` is the side's `embed`.
-    pub fn add_position(&mut self, at: &At<'f>, x: Value) -> Result<Value, Error> {
-        let positions = match at.stack.position {
-            Position::Sinusoidal { base, layout, when: When::Once } => {
-                let (rows, width) = (Rows::Tokens(at.side), at.stack.width);
-                self.build.add(
-                    "positions",
-                    Sinusoid { rows, start: 0, width, base, pairing: pairing(layout) },
-                    &[],
-                )?
-            }
-            Position::Learned { max, offset } => {
-                let shape = Shape::fixed(max + offset, at.stack.width);
-                let table = self.parameter(&format!("{}.positions", at.weights), shape)?;
-                self.build.add(
-                    "placed",
-                    Lookup { ids: Ids::Positions { side: at.side, offset } },
-                    &[table],
-                )?
-            }
-            Position::None
-            | Position::Sinusoidal { when: When::EveryStep, .. }
-            | Position::Rotary(_)
-            | Position::Alibi
-            | Position::Buckets { .. }
-            | Position::TransformerXl { .. } => return Ok(x),
-        };
-        Ok(self.build.add("sum_positions", Add, &[x, positions])?)
+    pub fn add_position(&mut self, at: &At<'f>, mut x: Value) -> Result<Value, Error> {
+        let width = self.build.shape(x).width;
+        for position in at.stack.position.parts() {
+            let positions = match *position {
+                Position::Sinusoidal { base, layout, spread, offset, when: When::Once } => {
+                    let wave = Wave { base, spread: spread_op(spread), pairing: pairing(layout) };
+                    let op = Sinusoid { rows: Rows::Tokens(at.side), start: offset, width, wave, clamp: None };
+                    self.build.add("positions", op, &[])?
+                }
+                Position::Learned { max, offset } => {
+                    let shape = Shape::fixed(max + offset, width);
+                    let table = self.parameter(&format!("{}.positions", at.weights), shape)?;
+                    self.build.add("placed", Lookup { ids: Ids::Positions { side: at.side, offset } }, &[table])?
+                }
+                Position::None
+                | Position::Sinusoidal { when: When::EveryStep, .. }
+                | Position::Rotary(_)
+                | Position::Alibi
+                | Position::Buckets { .. }
+                | Position::TransformerXl { .. }
+                | Position::Together(_) => continue,
+            };
+            x = self.build.add("sum_positions", Add, &[x, positions])?;
+        }
+        Ok(x)
     }
 
     /// How position turns queries and keys of the same rows. Those of another side have no positions in common.
@@ -55,32 +60,30 @@ impl<'f> Lower<'f> {
         name: &str,
         x: Value,
     ) -> Result<Value, Error> {
-        if attention.source == Source::Memory {
-            return Ok(x);
-        }
-        match &at.stack.position {
-            Position::Rotary(rotary) => {
-                let size = attention.heads.size;
-                let turning = rotary.size.unwrap_or(size);
-                let (turns, magnitude) = turns(rotary, turning);
-                let op = Rotate {
-                    side: at.side,
-                    size,
-                    turning,
-                    pairing: pairing(rotary.layout),
-                    turns,
-                    magnitude,
-                    direction: Direction::Forward,
-                };
-                Ok(self.build.add(name, op, &[x])?)
-            }
+        let turning = at.stack.position.parts().iter().find_map(|position| match position {
+            Position::Rotary(rotary) => Some(attention.rotary.as_ref().unwrap_or(rotary)),
             Position::None
             | Position::Sinusoidal { .. }
             | Position::Learned { .. }
             | Position::Alibi
             | Position::Buckets { .. }
-            | Position::TransformerXl { .. } => Ok(x),
-        }
+            | Position::TransformerXl { .. }
+            | Position::Together(_) => None,
+        });
+        let Some(rotary) = turning.filter(|_| attention.source == Source::Own) else { return Ok(x) };
+        let size = attention.heads.size;
+        let turning = rotary.size.unwrap_or(size);
+        let (turns, magnitude) = turns(rotary, turning);
+        let op = Rotate {
+            side: at.side,
+            size,
+            turning,
+            pairing: pairing(rotary.layout),
+            turns,
+            magnitude,
+            direction: Direction::Forward,
+        };
+        Ok(self.build.add(name, op, &[x])?)
     }
 
     /// What position adds to the scores; further inputs of the attention are appended to `inputs`.
@@ -94,39 +97,45 @@ impl<'f> Lower<'f> {
             return Ok(Relative::None);
         }
         let heads = attention.heads;
-        match at.stack.position {
-            Position::Alibi => Ok(Relative::Alibi),
-            Position::Buckets { count, max_distance } => {
-                let name = format!("{}.position.table", at.side);
-                inputs.push(self.parameter(&name, Shape::fixed(count, heads.query))?);
-                Ok(Relative::Buckets { max_distance })
-            }
-            Position::TransformerXl { biases, .. } => {
-                let distances = self.distances(at)?;
-                let width = heads.query * heads.size;
-                let owner = match biases {
-                    Biases::Layer => at.weights.clone(),
-                    Biases::Stack => at.side.to_string(),
-                };
-                inputs.push(self.linear(at, "position", distances, Out { width, bias: false })?);
-                inputs.push(self.parameter(&format!("{owner}.position.u"), Shape::fixed(1, width))?);
-                inputs.push(self.parameter(&format!("{owner}.position.v"), Shape::fixed(1, width))?);
-                Ok(Relative::TransformerXl)
-            }
-            Position::None | Position::Sinusoidal { .. } | Position::Learned { .. } | Position::Rotary(_) => {
-                Ok(Relative::None)
+        for position in at.stack.position.parts() {
+            match *position {
+                Position::Alibi => return Ok(Relative::Alibi),
+                Position::Buckets { count, max_distance } => {
+                    let name = format!("{}.position.table", at.side);
+                    inputs.push(self.parameter(&name, Shape::fixed(count, heads.query))?);
+                    return Ok(Relative::Buckets { max_distance });
+                }
+                Position::TransformerXl { biases, clamp, .. } => {
+                    let distances = self.distances(at, clamp)?;
+                    let width = heads.query * heads.size;
+                    let owner = match biases {
+                        Biases::Layer => at.weights.clone(),
+                        Biases::Stack => at.side.to_string(),
+                    };
+                    inputs.push(self.linear(at, "position", distances, Out { width, bias: false })?);
+                    inputs.push(self.parameter(&format!("{owner}.position.u"), Shape::fixed(1, width))?);
+                    inputs.push(self.parameter(&format!("{owner}.position.v"), Shape::fixed(1, width))?);
+                    return Ok(Relative::TransformerXl);
+                }
+                Position::None
+                | Position::Sinusoidal { .. }
+                | Position::Learned { .. }
+                | Position::Rotary(_)
+                | Position::Together(_) => {}
             }
         }
+        Ok(Relative::None)
     }
 
     /// The sinusoid of every distance, once for the stack.
-    fn distances(&mut self, at: &At<'f>) -> Result<Value, Error> {
+    fn distances(&mut self, at: &At<'f>, clamp: Option<usize>) -> Result<Value, Error> {
         let name = format!("{}.distances", at.side);
         if let Some(value) = self.build.find(&name) {
             return Ok(value);
         }
         let (rows, width) = (Rows::Distances(at.side), at.stack.width);
-        let op = Sinusoid { rows, start: 0, width, base: 10_000.0, pairing: PairingOp::Halves };
+        let wave = Wave { base: 10_000.0, spread: SpreadOp::Open, pairing: PairingOp::Halves };
+        let op = Sinusoid { rows, start: 0, width, wave, clamp };
         Ok(self.build.add_at(&name, op, &[])?)
     }
 }

@@ -8,16 +8,16 @@ use crate::Error;
 use crate::lower::{At, Lower, Out};
 
 impl<'f> Lower<'f> {
-    /// `output(x + branch(mix(input(x))))`.
+    /// `output(x + branch(mix(input(read))))`, where `read` is x itself or the block's own input.
     pub fn sublayer(
         &mut self,
         at: &At<'f>,
         sublayer: &'f Sublayer,
-        x: Value,
+        (x, read): (Value, Value),
         memory: Option<Value>,
     ) -> Result<Value, Error> {
         let norm = &sublayer.norm;
-        let y = self.norm(at, ("norm_in", 1), x, norm.input.as_ref())?;
+        let y = self.norm(at, ("norm_in", 1), read, norm.input.as_ref())?;
         let y = self.mix(at, &sublayer.mix, y, memory)?;
         let y = self.norm(at, ("norm_branch", 1), y, norm.branch.as_ref())?;
         let y = self.dropout(y)?;
@@ -51,7 +51,7 @@ impl<'f> Lower<'f> {
     }
 }
 
-fn activation(act: Act) -> Activation {
+pub(crate) fn activation(act: Act) -> Activation {
     match act {
         Act::Relu => Activation::Relu,
         Act::Gelu => Activation::Gelu,

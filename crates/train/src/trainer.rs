@@ -79,8 +79,8 @@ impl Trainer {
         let formula = model.formula().clone();
         let graph = Arc::new(training_graph(&formula, settings)?);
         let read = |parameter: Parameter| {
-            let view = model.weights().require(&parameter.name).map_err(glassformer_model::Error::from)?;
-            Ok::<_, Error>((parameter, view.to_f32()))
+            let tensor = model.tensor(&parameter.name).ok_or_else(|| Error::MissingInput(parameter.name.clone()))?;
+            Ok::<_, Error>((parameter, tensor))
         };
         let parameters = parameters(&formula)?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
         let find = |name: &str| parameters.iter().position(|(parameter, _)| parameter.name == name);

@@ -257,7 +257,7 @@ fn agrees_with_torch(backend: &dyn Backend) {
         // The true gradient of a key's bias is zero; what is left is noise, which Adam blows up to full steps.
         for parameter in names.iter().filter(|p| !p.name.ends_with(".key.bias")) {
             let name = &parameter.name;
-            let found = after.weights().require(name).expect("it is there").to_f32();
+            let found = after.tensor(name).expect("it is there");
             close(&format!("{case} after {name}"), found.data(), &fixture.ours("after", name), 1e-4);
         }
     }

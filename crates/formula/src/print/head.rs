@@ -36,7 +36,7 @@ fn head(names: &Names<'_>, rows: Expr, brackets: Fence) -> Expr {
             let scores = row![rows, Sign::Dot, matrix];
             softmax(if *bias { row![scores, Sign::Plus, sub("b", "o")] } else { scores })
         }
-        Head::Adaptive { .. } => row!["ln ", adaptive_name(names), fence(brackets, rows)],
+        Head::Adaptive { .. } => row!["ln", Sign::Beside, adaptive_name(names), fence(brackets, rows)],
         Head::Classes { count: _, bias } => {
             let rows = match &names.formula.pooler {
                 None => rows,

@@ -9,6 +9,15 @@ use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World};
 pub enum Ids {
     /// The token.
     Tokens(Side),
+    /// The token, counted from `from`; tokens outside `from..to` get a row of zeros (adaptive input).
+    Cluster {
+        /// Whose.
+        side: Side,
+        /// The first token of the cluster.
+        from: usize,
+        /// The token after the last.
+        to: usize,
+    },
     /// The token's type.
     Types(Side),
     /// The token's position, counted from `offset`.
@@ -24,16 +33,23 @@ impl Ids {
     /// Whose rows are looked up.
     pub fn side(self) -> Side {
         match self {
-            Self::Tokens(side) | Self::Types(side) | Self::Positions { side, .. } => side,
+            Self::Tokens(side)
+            | Self::Cluster { side, .. }
+            | Self::Types(side)
+            | Self::Positions { side, .. } => side,
         }
     }
 
-    /// The id of packed row `row`.
-    pub fn id(self, batch: &Batch<'_>, row: usize) -> usize {
+    /// The table's row for packed row `row`, if it has one there.
+    pub fn id(self, batch: &Batch<'_>, row: usize) -> Option<usize> {
         match self {
-            Self::Tokens(side) => batch.side(side).tokens[row] as usize,
-            Self::Types(side) => batch.side(side).types.get(row).map_or(0, |&t| t as usize),
-            Self::Positions { side, offset } => offset + position(batch, side, row),
+            Self::Tokens(side) => Some(batch.side(side).tokens[row] as usize),
+            Self::Cluster { side, from, to } => {
+                let token = batch.side(side).tokens[row] as usize;
+                (from..to).contains(&token).then(|| token - from)
+            }
+            Self::Types(side) => Some(batch.side(side).types.get(row).map_or(0, |&t| t as usize)),
+            Self::Positions { side, offset } => Some(offset + position(batch, side, row)),
         }
     }
 
@@ -45,6 +61,7 @@ impl Ids {
         };
         match self {
             Self::Tokens(_) => listed(&packed.tokens),
+            Self::Cluster { .. } => None,
             Self::Types(_) => listed(&packed.types),
             Self::Positions { offset, .. } => packed.spans.iter().find_map(|span| {
                 let last = offset + span.past + span.len - 1;
@@ -79,7 +96,9 @@ impl Operation for Lookup {
     fn reference(&self, inputs: &[&Array], world: &mut World<'_>) -> Vec<Array> {
         let table = inputs[0];
         let rows = world.batch.side(self.ids.side()).rows();
-        vec![Array::tabulate(rows, table.width, |i, j| table.at(self.ids.id(world.batch, i), j))]
+        vec![Array::tabulate(rows, table.width, |i, j| {
+            self.ids.id(world.batch, i).map_or(0.0, |id| table.at(id, j))
+        })]
     }
 
     fn cases() -> Vec<Case> {
@@ -88,6 +107,7 @@ impl Operation for Lookup {
             Ids::Tokens(Side::Source),
             Ids::Tokens(Side::Target),
             Ids::Types(Side::Source),
+            Ids::Cluster { side: Side::Target, from: 1, to: 3 },
             Ids::Positions { side: Side::Target, offset: 2 },
         ]
         .map(|ids| Case::new(Self { ids }, &[table]))

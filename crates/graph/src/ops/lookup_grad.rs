@@ -27,7 +27,7 @@ impl Operation for LookupGrad {
         let dy = inputs[0];
         let mut table = Array::zeros(world.batch.count(self.table.rows), self.table.width);
         for i in 0..dy.rows {
-            let id = self.ids.id(world.batch, i);
+            let Some(id) = self.ids.id(world.batch, i) else { continue };
             for (sum, x) in table.row_mut(id).iter_mut().zip(dy.row(i)) {
                 *sum += x;
             }

@@ -166,6 +166,8 @@ ops! {
     norm_grad: NormGrad,
     softmax: Softmax,
     softmax_grad: SoftmaxGrad,
+    adaptive: Adaptive,
+    adaptive_grad: AdaptiveGrad,
     rotate: Rotate,
     // Between the rows of a sequence.
     attend: Attend,

@@ -22,7 +22,27 @@ impl Pairing {
     }
 }
 
-/// `y[p, pairᵢ] = (sin, cos)(p · base^(−2i/width))`, where p is the row's position.
+/// How the wavelengths are spread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Spread {
+    /// `base^(2i/width)` for pair i.
+    Open,
+    /// `base^(i/(width/2 − 1))` for pair i.
+    Closed,
+}
+
+/// The waves of a row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Wave {
+    /// 10 000 in the paper.
+    pub base: f64,
+    /// How the wavelengths are spread.
+    pub spread: Spread,
+    /// Where sines and cosines stand.
+    pub pairing: Pairing,
+}
+
+/// `y[p, pairᵢ] = (sin, cos)(p / wavelengthᵢ)`, where p is the row's position.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sinusoid {
     /// Whose positions: tokens count on from their past, distances and fixed rows from 0.
@@ -31,17 +51,16 @@ pub struct Sinusoid {
     pub start: usize,
     /// Numbers per row.
     pub width: usize,
-    /// 10 000 in the paper.
-    pub base: f64,
-    /// Where sines and cosines stand.
-    pub pairing: Pairing,
+    /// The waves.
+    pub wave: Wave,
+    /// Positions from here on count as this one.
+    pub clamp: Option<usize>,
 }
 
 impl Sinusoid {
     /// The position of row `row` of `batch`.
     pub fn position(&self, batch: &Batch<'_>, row: usize) -> usize {
-        self.start
-            + match self.rows {
+        let place = match self.rows {
                 Rows::Tokens(side) => position(batch, side, row),
                 Rows::Fixed(_)
                 | Rows::Memory(_)
@@ -51,12 +70,17 @@ impl Sinusoid {
                 | Rows::Picked(_)
                 | Rows::Distances(_)
                 | Rows::Pairs(_) => row,
-            }
+            };
+        (self.start + place).min(self.clamp.unwrap_or(usize::MAX))
     }
 
     /// The angle of pair `i` at `position`.
     pub fn angle(&self, position: usize, i: usize) -> f64 {
-        position as f64 * self.base.powf(-2.0 * i as f64 / self.width as f64)
+        let exponent = match self.wave.spread {
+            Spread::Open => 2.0 * i as f64 / self.width as f64,
+            Spread::Closed => i as f64 / (self.width as f64 / 2.0 - 1.0).max(1.0),
+        };
+        position as f64 * self.wave.base.powf(-exponent)
     }
 }
 
@@ -85,7 +109,7 @@ impl Operation for Sinusoid {
         for row in 0..y.rows {
             for i in 0..self.width / 2 {
                 let angle = self.angle(self.position(world.batch, row), i);
-                let (a, b) = self.pairing.columns(i, self.width);
+                let (a, b) = self.wave.pairing.columns(i, self.width);
                 y.row_mut(row)[a] = angle.sin();
                 y.row_mut(row)[b] = angle.cos();
             }
@@ -94,12 +118,17 @@ impl Operation for Sinusoid {
     }
 
     fn cases() -> Vec<Case> {
-        let op = |rows, start, pairing| Self { rows, start, width: 6, base: 10_000.0, pairing };
+        let op = |rows, start, pairing| {
+            let wave = Wave { base: 10_000.0, spread: Spread::Open, pairing };
+            Self { rows, start, width: 6, wave, clamp: None }
+        };
+        let wave = Wave { base: 100.0, spread: Spread::Closed, pairing: Pairing::Halves };
         vec![
             Case::new(op(Rows::Tokens(Side::Target), 0, Pairing::Interleaved), &[]),
             Case::new(op(Rows::Tokens(Side::Source), 2, Pairing::Halves), &[]),
             Case::new(op(Rows::Distances(Side::Target), 0, Pairing::Halves), &[]),
             Case::new(op(Rows::Fixed(1), 3, Pairing::Interleaved), &[]),
+            Case::new(Self { wave, clamp: Some(4), ..op(Rows::Distances(Side::Target), 0, Pairing::Halves) }, &[]),
         ]
     }
 }

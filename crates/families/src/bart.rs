@@ -1,0 +1,112 @@
+//! BART (Lewis et al. 2019) and the translators built like it.
+
+use glassformer_formula::{
+    Depth, Formula, Head, InputScale, Mix, Norm, Position, ProjectionBias, Reach, Side, Stack, Sublayer, Table, Tokens,
+};
+use serde_json::json;
+
+use crate::blocks::{across, activation, attention, heads, input, plain, post_norm, tokens, words};
+use crate::rules::rule;
+use crate::{Config, Error, Family, Rule};
+
+/// What tells the members of this family apart.
+pub(crate) struct Style {
+    /// Where positions come from.
+    pub position: Position,
+    /// Where norms stand.
+    pub sites: fn(Vec<Mix>, Norm) -> Vec<Sublayer>,
+    /// A norm right after the input.
+    pub input_norm: bool,
+    /// A norm after the last layer.
+    pub final_norm: bool,
+}
+
+/// `BartForConditionalGeneration`.
+pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
+    let max = config.size_or("max_position_embeddings", 1024)?;
+    config.only("normalize_before", &[json!(false)])?;
+    config.only("add_final_layer_norm", &[json!(false)])?;
+    config.only("normalize_embedding", &[json!(true)])?;
+    let position = Position::Learned { max, offset: 2 };
+    encoder_decoder(config, &Style { position, sites: post_norm, input_norm: true, final_norm: false })
+}
+
+/// An encoder-decoder of this family.
+pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, Error> {
+    let width = config.size("d_model")?;
+    let norm = Norm::Layer { epsilon: 1e-5, bias: true };
+    let act = activation(config, "activation_function", "gelu")?;
+    let stack = |layers: usize, mixes| Stack {
+        width,
+        depth: Depth::Layers(layers),
+        position: style.position.clone(),
+        block: (style.sites)(mixes, norm),
+        others: Vec::new(),
+        final_norm: style.final_norm.then_some(norm),
+    };
+    let own = |key, reach| -> Result<_, Error> {
+        let query = config.size(key)?;
+        Ok(attention(heads(width, query, query)?, reach, ProjectionBias::ALL))
+    };
+    let encoder = own("encoder_attention_heads", Reach::Both)?;
+    let decoder = own("decoder_attention_heads", Reach::Past)?;
+    let source = vec![Mix::Attend(encoder), plain(config.size("encoder_ffn_dim")?, act)];
+    let target = vec![
+        Mix::Attend(decoder.clone()),
+        Mix::Attend(across(&decoder)),
+        plain(config.size("decoder_ffn_dim")?, act),
+    ];
+    let scaled = config.flag_or("scale_embedding", false)?;
+    let words_in = Tokens {
+        scale: if scaled { InputScale::RootWidth } else { InputScale::One },
+        norm: style.input_norm.then_some(norm),
+        ..tokens(config.size("vocab_size")?)
+    };
+    config.only("tie_word_embeddings", &[json!(true)])?;
+    let head: Head = words(true, true);
+    let formula = Formula {
+        source: Some(Side { input: input(words_in.clone()), stack: stack(config.size("encoder_layers")?, source) }),
+        target: Some(Side {
+            input: input(Tokens { table: Table::Source, ..words_in }),
+            stack: stack(config.size("decoder_layers")?, target),
+        }),
+        pooler: None,
+        head,
+    };
+    let mut family = Family::new(formula, rules());
+    family.prefixes = &["model."];
+    family.skipped = &["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
+        "embed_positions.weights"];
+    Ok(family)
+}
+
+/// Where the tensors of this family are.
+pub(crate) fn rules() -> Vec<Rule> {
+    let mut rules = vec![
+        rule("source.embed.tokens", "shared.weight"),
+        rule("head.bias", "final_logits_bias"),
+        rule("source.embed.positions", "encoder.embed_positions.weight"),
+        rule("target.embed.positions", "decoder.embed_positions.weight"),
+        rule("source.embed.norm.{norm}", "encoder.layernorm_embedding.{norm}"),
+        rule("target.embed.norm.{norm}", "decoder.layernorm_embedding.{norm}"),
+        rule("source.norm.{norm}", "encoder.layer_norm.{norm}"),
+        rule("target.norm.{norm}", "decoder.layer_norm.{norm}"),
+    ];
+    for (ours, theirs) in [("source", "encoder"), ("target", "decoder")] {
+        let mut layer = |a: &str, b: &str| {
+            rules.push(rule(&format!("{ours}.{{n}}.{a}"), &format!("{theirs}.layers.{{n}}.{b}")));
+        };
+        for (sublayer, name) in [("attend", "self_attn"), ("cross", "encoder_attn")] {
+            for (part, letter) in [("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")] {
+                layer(&format!("{sublayer}.{part}.{{wb}}"), &format!("{name}.{letter}.{{wb}}"));
+            }
+            layer(&format!("{sublayer}.norm_out.{{norm}}"), &format!("{name}_layer_norm.{{norm}}"));
+            layer(&format!("{sublayer}.norm_in.{{norm}}"), &format!("{name}_layer_norm.{{norm}}"));
+        }
+        layer("feed.up.{wb}", "fc1.{wb}");
+        layer("feed.down.{wb}", "fc2.{wb}");
+        layer("feed.norm_out.{norm}", "final_layer_norm.{norm}");
+        layer("feed.norm_in.{norm}", "final_layer_norm.{norm}");
+    }
+    rules
+}

@@ -1,0 +1,128 @@
+//! Rules applied to a file: our parameters, read through their tensors when they are asked for.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, BTreeSet};
+
+use glassformer_formula::Formula;
+use glassformer_graph::Constants;
+use glassformer_model::{Parameter, Source, parameters};
+use glassformer_weights::Weights;
+
+use crate::{Error, Family, How, Rule};
+
+/// Weights of a file under our names. Nothing is copied before it is read.
+#[derive(Debug)]
+pub struct Bound {
+    weights: Weights,
+    parameters: BTreeMap<String, (String, How, Vec<usize>)>,
+}
+
+impl Bound {
+    /// Finds every parameter of `formula` in `weights`.
+    ///
+    /// # Errors
+    /// All tensors that are missing, of another shape, or used by nothing.
+    pub fn new(formula: &Formula, family: &Family, weights: Weights) -> Result<Self, Error> {
+        let mut problems = Vec::new();
+        let mut used = BTreeSet::new();
+        let mut bound = BTreeMap::new();
+        for Parameter { name, shape } in parameters(formula)? {
+            match find(&family.rules, family.prefixes, &name, &weights) {
+                Err(expected) => problems.push(format!("{expected} is missing (our {name}, {shape:?})")),
+                Ok((theirs, how)) => {
+                    let found = weights.shape(&theirs).unwrap_or_default();
+                    if reshaped(found, how).as_deref() != Some(&shape[..]) {
+                        let cause = if found.iter().rev().eq(shape.iter()) { "transposed?" } else { "another configuration?" };
+                        problems.push(format!("{theirs} is {found:?}, which gives no {shape:?} for our {name}: {cause}"));
+                    }
+                    used.insert(theirs.clone());
+                    bound.insert(name, (theirs, how, shape));
+                }
+            }
+        }
+        let unused = weights.names().filter(|name| !used.contains(*name) && !family.may_skip(name));
+        problems.extend(unused.map(|name| format!("{name} is used by nothing: is the head another one?")));
+        if problems.is_empty() { Ok(Self { weights, parameters: bound }) } else { Err(Error::Tensors(problems)) }
+    }
+}
+
+/// Their name of our parameter `name`, with one of the prefixes or none; or the name that it should have.
+fn find(rules: &[Rule], prefixes: &[&str], name: &str, weights: &Weights) -> Result<(String, How), String> {
+    let mut expected = None;
+    for rule in rules {
+        let Some(theirs) = rule.theirs(name) else { continue };
+        for prefix in prefixes.iter().chain(&[""]) {
+            let full = format!("{prefix}{theirs}");
+            if weights.shape(&full).is_some() {
+                return Ok((full, rule.how));
+            }
+            expected.get_or_insert(full);
+        }
+    }
+    Err(expected.unwrap_or_else(|| format!("a tensor for {name}")))
+}
+
+/// The shape of a tensor after `how`, if it can be done. Vectors may be stored as `[1, n]`.
+fn reshaped(shape: &[usize], how: How) -> Option<Vec<usize>> {
+    let part = |size: usize, of: usize| (of > 0 && size.is_multiple_of(of)).then(|| size / of);
+    Some(match (how, shape) {
+        (How::Same | How::PlusOne, shape) => shape.to_vec(),
+        (How::Transposed, [rows, columns]) => vec![*columns, *rows],
+        (How::Part { of, .. }, [rows, rest @ ..]) => [&[part(*rows, of)?], rest].concat(),
+        (How::Rows { from, to }, [rows, rest @ ..]) if from <= to && to <= *rows => [&[to - from], rest].concat(),
+        (How::TransposedPart { of, .. }, [rows, columns]) => vec![part(*columns, of)?, *rows],
+        (How::TransposedPart { of, .. }, [columns]) => vec![part(*columns, of)?],
+        (How::HeadPart { heads, of, .. }, [rows, rest @ ..]) => [&[part(part(*rows, heads)?, of)? * heads], rest].concat(),
+        _ => return None,
+    })
+}
+
+impl Constants for Bound {
+    fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
+        let (theirs, how, _) = self.parameters.get(name)?;
+        let view = self.weights.get(theirs)?;
+        let values = view.values();
+        let shape = view.shape();
+        let (rows, columns) = match shape {
+            [rows, rest @ ..] => (*rows, rest.iter().product::<usize>()),
+            [] => (1, 1),
+        };
+        let slice = |from: usize, to: usize| match &values {
+            Cow::Borrowed(all) => Cow::Borrowed(&all[from * columns..to * columns]),
+            Cow::Owned(all) => Cow::Owned(all[from * columns..to * columns].to_vec()),
+        };
+        Some(match *how {
+            How::Same => values,
+            How::PlusOne => values.iter().map(|x| x + 1.0).collect(),
+            How::Part { part, of } => slice(part * (rows / of), (part + 1) * (rows / of)),
+            How::Rows { from, to } => slice(from, to),
+            How::Transposed => transposed(&values, (rows, columns), (0, columns)),
+            How::TransposedPart { part, of } if shape.len() == 1 => {
+                slice(part * (rows / of), (part + 1) * (rows / of))
+            }
+            How::TransposedPart { part, of } => {
+                transposed(&values, (rows, columns), (part * (columns / of), (part + 1) * (columns / of)))
+            }
+            How::HeadPart { heads, part, of } => {
+                let size = rows / heads / of;
+                let start = |head: usize| (head * of + part) * size;
+                (0..heads).flat_map(|head| slice(start(head), start(head) + size).into_owned()).collect()
+            }
+        })
+    }
+}
+
+/// Columns `from..to` of a matrix as rows.
+fn transposed(values: &[f32], (rows, columns): (usize, usize), (from, to): (usize, usize)) -> Cow<'static, [f32]> {
+    (from..to).flat_map(|column| (0..rows).map(move |row| values[row * columns + column])).collect()
+}
+
+impl Source for Bound {
+    fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        self.parameters.get(name).map(|(_, _, shape)| shape.clone())
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.parameters.keys().cloned().collect()
+    }
+}

@@ -1,0 +1,90 @@
+//! Pieces of formulas that several families share.
+
+use glassformer_formula::{
+    Activation, Attention, FeedForward, Head, Heads, Input, InputScale, Mix, Norm, NormSites, Pattern, ProjectionBias, Reach,
+    Reads, Scale, Source, Sublayer, Table, Tokens,
+};
+
+use crate::{Config, Error};
+
+/// The activation that a configuration calls `key`.
+pub(crate) fn activation(config: &Config, key: &str, default: &str) -> Result<Activation, Error> {
+    let name = config.text_or(key, default)?;
+    Ok(match name {
+        "relu" => Activation::Relu,
+        "gelu" | "gelu_python" => Activation::Gelu,
+        "gelu_new" | "gelu_fast" | "gelu_pytorch_tanh" | "gelu_accurate" => Activation::GeluTanh,
+        "silu" | "swish" => Activation::Silu,
+        "tanh" => Activation::Tanh,
+        "sigmoid" => Activation::Sigmoid,
+        _ => {
+            let why = format!("is {name:?}, and should be relu, gelu, gelu_new, gelu_pytorch_tanh, silu or tanh");
+            return Err(Error::Key { key: key.to_owned(), why });
+        }
+    })
+}
+
+/// `query` heads of a stack of `width`.
+pub(crate) fn heads(width: usize, query: usize, key: usize) -> Result<Heads, Error> {
+    Heads::of(width, query, key)
+        .map_err(|problem| Error::Key { key: "num_attention_heads".into(), why: problem.to_string() })
+}
+
+/// Self-attention with everything as usual; families change what differs.
+pub(crate) fn attention(heads: Heads, reach: Reach, bias: ProjectionBias) -> Attention {
+    Attention {
+        source: Source::Own,
+        reach,
+        pattern: Pattern::Dense,
+        heads,
+        scale: Scale::RootSize,
+        bias,
+        norm: None,
+        rotary: None,
+    }
+}
+
+/// The same across: queries of the target, keys of the source.
+pub(crate) fn across(own: &Attention) -> Attention {
+    Attention { source: Source::Memory, reach: Reach::Both, pattern: Pattern::Dense, ..own.clone() }
+}
+
+/// Sublayers of one block, all with their norm after the sum (post-norm).
+pub(crate) fn post_norm(mixes: Vec<Mix>, norm: Norm) -> Vec<Sublayer> {
+    let norm = NormSites { output: Some(norm), ..NormSites::default() };
+    mixes.into_iter().map(|mix| Sublayer { mix, reads: Reads::Rows, norm }).collect()
+}
+
+/// Sublayers of one block, all with their norm before the mix (pre-norm).
+pub(crate) fn pre_norm(mixes: Vec<Mix>, norm: Norm) -> Vec<Sublayer> {
+    let norm = NormSites { input: Some(norm), ..NormSites::default() };
+    mixes.into_iter().map(|mix| Sublayer { mix, reads: Reads::Rows, norm }).collect()
+}
+
+/// A plain feed-forward with biases.
+pub(crate) fn plain(hidden: usize, act: Activation) -> Mix {
+    Mix::Feed(FeedForward::Plain { hidden, act, bias: true })
+}
+
+/// Token input with everything as usual.
+pub(crate) fn tokens(vocabulary: usize) -> Tokens {
+    Tokens {
+        vocabulary,
+        table: Table::Own,
+        width: None,
+        clusters: None,
+        scale: InputScale::One,
+        types: None,
+        norm: None,
+    }
+}
+
+/// The input of these tokens.
+pub(crate) fn input(tokens: Tokens) -> Input {
+    Input::Tokens(tokens)
+}
+
+/// A head over the words.
+pub(crate) fn words(tied: bool, bias: bool) -> Head {
+    Head::Words { tied, bias, dense: None, scale: None }
+}

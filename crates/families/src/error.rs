@@ -1,0 +1,51 @@
+//! What can go wrong between a folder and a model.
+
+use thiserror::Error;
+
+/// An error of understanding a checkpoint.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A file cannot be read or is not what it should be.
+    #[error("{path}: {why}")]
+    File {
+        /// The file.
+        path: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// An architecture that is not known.
+    #[error("the architecture {name:?} is not known; the nearest known one is {nearest:?}")]
+    Unknown {
+        /// What the configuration says.
+        name: String,
+        /// The known name most like it.
+        nearest: String,
+    },
+    /// A key of the configuration is missing, of another type, or has a value that is not supported.
+    #[error("config.json: {key} {why}")]
+    Key {
+        /// The key.
+        key: String,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// Keys that nothing here reads and that may change results.
+    #[error("config.json: {} not understood, and may change the results; update Glassformer or report it", .0.join(", "))]
+    Unread(Vec<String>),
+    /// Tensors that are missing, of another shape, or used by nothing: all of them.
+    #[error("the tensors do not fit the configuration:{}", list(.0))]
+    Tensors(Vec<String>),
+    /// The weights' file cannot be read.
+    #[error(transparent)]
+    Weights(#[from] glassformer_weights::Error),
+    /// The formula cannot work.
+    #[error(transparent)]
+    Model(#[from] glassformer_model::Error),
+}
+
+fn list(lines: &[String]) -> String {
+    let shown = lines.iter().take(12).map(|line| format!("\n  {line}")).collect::<String>();
+    let more = lines.len().saturating_sub(12);
+    if more > 0 { format!("{shown}\n  and {more} more") } else { shown }
+}

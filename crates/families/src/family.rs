@@ -1,0 +1,84 @@
+//! What is known of an architecture.
+
+use glassformer_formula::Formula;
+
+use crate::{Config, Error, Rule};
+
+/// What a configuration says: the formula, and how its tensors are named.
+#[derive(Clone, Debug)]
+pub struct Family {
+    /// The formula.
+    pub formula: Formula,
+    /// Where each parameter is.
+    pub rules: Vec<Rule>,
+    /// What their names may begin with, besides nothing.
+    pub prefixes: &'static [&'static str],
+    /// Tensors that checkpoints carry and that this model does not use: names that end or, with a `*` at the end, begin so.
+    pub skipped: &'static [&'static str],
+    /// Positions of the source that see all unless the user says otherwise.
+    pub global: Vec<usize>,
+}
+
+impl Family {
+    /// A family with no prefixes and nothing to skip.
+    pub fn new(formula: Formula, rules: Vec<Rule>) -> Self {
+        Self { formula, rules, prefixes: &[], skipped: &[], global: Vec::new() }
+    }
+
+    /// Whether the tensor `name` may be left unused.
+    pub fn may_skip(&self, name: &str) -> bool {
+        let always = ["position_ids", "token_type_ids", "rotary_emb.inv_freq", "masked_bias", "attn.bias"];
+        let matches = |skipped: &&str| match skipped.strip_suffix('*') {
+            Some(start) => name.starts_with(start),
+            None => name.ends_with(*skipped),
+        };
+        always.iter().chain(self.skipped).any(matches)
+    }
+}
+
+/// Reads a configuration of one `model_type`.
+pub(crate) type Read = fn(&Config) -> Result<Family, Error>;
+
+/// Every `model_type` that is known, with who reads it.
+const FAMILIES: &[(&str, Read)] = &[
+    ("bart", crate::bart::bart),
+    ("bert", crate::bert::bert),
+    ("llama", crate::llama::llama),
+    ("t5", crate::t5::t5),
+];
+
+/// The names of all known model types.
+pub fn known() -> impl Iterator<Item = &'static str> {
+    FAMILIES.iter().map(|(name, _)| *name)
+}
+
+/// What `config` describes; keys that may change results and that nobody read are refused.
+///
+/// # Errors
+/// If the architecture is not known, or a key is missing, wrong or not understood.
+pub(crate) fn read(config: &Config) -> Result<Family, Error> {
+    let name = config.text_or("model_type", "")?;
+    let Some((_, read)) = FAMILIES.iter().find(|(known, _)| *known == name) else {
+        let nearest = known().min_by_key(|known| distance(known, name)).unwrap_or_default();
+        return Err(Error::Unknown { name: name.to_owned(), nearest: nearest.to_owned() });
+    };
+    let family = read(config)?;
+    config.finish()?;
+    Ok(family)
+}
+
+/// How many letters must change to make one name of the other (Levenshtein).
+fn distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().take(64).collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = row[0];
+        row[0] = i + 1;
+        for (j, y) in b.iter().enumerate() {
+            let change = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
+        }
+    }
+    row[b.len()]
+}

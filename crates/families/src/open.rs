@@ -1,0 +1,46 @@
+//! A folder as a model hub gives it, opened.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use glassformer_model::Model;
+use glassformer_weights::Weights;
+
+use crate::{Bound, Config, Error, Family, family};
+
+/// The largest `config.json` that is read: real ones have a few kilobytes, and labels some more.
+const LARGEST: u64 = 16 << 20;
+
+/// A checkpoint: the model, and what else its configuration says.
+#[derive(Debug)]
+pub struct Checkpoint {
+    /// The model.
+    pub model: Model,
+    /// Its `model_type`.
+    pub kind: String,
+    /// The names of its labels, where it has a head with labels.
+    pub labels: Vec<String>,
+    /// Positions of the source that see all unless the user says otherwise.
+    pub global: Vec<usize>,
+}
+
+/// Opens the checkpoint in `folder`: `config.json` and weights beside it.
+///
+/// # Errors
+/// If a file cannot be read, the architecture is not known, a key is not understood, or tensors do not fit.
+pub fn open(folder: &Path) -> Result<Checkpoint, Error> {
+    let path = folder.join("config.json");
+    let bad = |why: String| Error::File { path: path.display().to_string(), why };
+    let size = std::fs::metadata(&path).map_err(|error| bad(error.to_string()))?.len();
+    if size > LARGEST {
+        return Err(bad(format!("has {size} bytes; a configuration has at most {LARGEST}")));
+    }
+    let text = std::fs::read_to_string(&path).map_err(|error| bad(error.to_string()))?;
+    let config = Config::parse(&text)?;
+    let family: Family = family::read(&config)?;
+    let weights = Weights::open(folder)?;
+    let bound = Bound::new(&family.formula, &family, weights)?;
+    let model = Model::with(family.formula, Arc::new(bound))?;
+    let kind = config.text_or("model_type", "")?.to_owned();
+    Ok(Checkpoint { model, kind, labels: config.label_names(), global: family.global })
+}

@@ -1,0 +1,102 @@
+//! T5, in both versions (Raffel et al. 2019): buckets, RMS pre-norm, no scale, no biases.
+
+use glassformer_formula::{
+    Attention, Depth, FeedForward, Formula, Head, Heads, Mix, Norm, Position, ProjectionBias, Reach, Scale, Side, Stack, Table,
+    Tokens,
+};
+
+use crate::blocks::{across, activation, attention, input, pre_norm, tokens};
+use crate::rules::rule;
+use crate::{Config, Error, Family, Rule};
+
+/// `T5ForConditionalGeneration` and `T5EncoderModel`.
+pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
+    let width = config.size("d_model")?;
+    let query = config.size("num_heads")?;
+    let heads = Heads { query, key: query, size: config.size("d_kv")? };
+    let norm = Norm::Rms { epsilon: config.float_or("layer_norm_epsilon", 1e-6)? as f32 };
+    let feed = feed(config)?;
+    let position = Position::Buckets {
+        count: config.size_or("relative_attention_num_buckets", 32)?,
+        max_distance: config.size_or("relative_attention_max_distance", 128)?,
+    };
+    let own = |reach| Attention { scale: Scale::One, ..attention(heads, reach, ProjectionBias::NONE) };
+    let stack = |layers, mixes| Stack {
+        width,
+        depth: Depth::Layers(layers),
+        position: position.clone(),
+        block: pre_norm(mixes, norm),
+        others: Vec::new(),
+        final_norm: Some(norm),
+    };
+    let layers = config.size("num_layers")?;
+    let words = tokens(config.size("vocab_size")?);
+    let encoder = stack(layers, vec![Mix::Attend(own(Reach::Both)), Mix::Feed(feed)]);
+    let past = own(Reach::Past);
+    let mixes = vec![Mix::Attend(past.clone()), Mix::Attend(across(&past)), Mix::Feed(feed)];
+    let decoder = stack(config.size_or("num_decoder_layers", layers)?, mixes);
+    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let scale = tied.then(|| (width as f32).powf(-0.5));
+    let source = Side { input: input(words.clone()), stack: encoder };
+    let target = Side { input: input(Tokens { table: Table::Source, ..words }), stack: decoder };
+    let alone = config.architecture().ends_with("EncoderModel");
+    let formula = Formula {
+        source: Some(source),
+        target: (!alone).then_some(target),
+        pooler: None,
+        head: if alone { Head::Rows } else { Head::Words { tied, bias: false, dense: None, scale } },
+    };
+    let mut family = Family::new(formula, rules());
+    family.prefixes = &[];
+    family.skipped = &["encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
+        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"];
+    if tied {
+        family.skipped = &["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
+            "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"];
+    }
+    Ok(family)
+}
+
+/// `feed_forward_proj` is an activation, or `gated-` and one; `gated-gelu` means the tanh form.
+fn feed(config: &Config) -> Result<FeedForward, Error> {
+    let hidden = config.size("d_ff")?;
+    let _ = (config.get("dense_act_fn"), config.get("is_gated_act"));
+    let kind = config.text_or("feed_forward_proj", "relu")?;
+    if kind == "gated-gelu" {
+        return Ok(FeedForward::Gated { hidden, act: glassformer_formula::Activation::GeluTanh, bias: false });
+    }
+    let named = Config::parse(&format!("{{\"feed_forward_proj\": {:?}}}", kind.trim_start_matches("gated-")))?;
+    let act = activation(&named, "feed_forward_proj", "relu")?;
+    Ok(match kind.starts_with("gated-") {
+        true => FeedForward::Gated { hidden, act, bias: false },
+        false => FeedForward::Plain { hidden, act, bias: false },
+    })
+}
+
+fn rules() -> Vec<Rule> {
+    let mut rules = vec![
+        rule("source.embed.tokens", "shared.weight"),
+        rule("source.embed.tokens", "encoder.embed_tokens.weight"),
+        rule("head.weight", "lm_head.weight"),
+    ];
+    for (ours, theirs, feed) in [("source", "encoder", 1), ("target", "decoder", 2)] {
+        let bias = "layer.0.SelfAttention.relative_attention_bias.weight";
+        rules.push(rule(&format!("{ours}.position.table"), &format!("{theirs}.block.0.{bias}")));
+        rules.push(rule(&format!("{ours}.norm.{{norm}}"), &format!("{theirs}.final_layer_norm.{{norm}}")));
+        let mut layer = |a: &str, b: String| {
+            rules.push(rule(&format!("{ours}.{{n}}.{a}"), &format!("{theirs}.block.{{n}}.layer.{b}")));
+        };
+        for (sublayer, place, name) in [("attend", 0, "SelfAttention"), ("cross", 1, "EncDecAttention")] {
+            for (part, letter) in [("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")] {
+                layer(&format!("{sublayer}.{part}.{{wb}}"), format!("{place}.{name}.{letter}.{{wb}}"));
+            }
+            layer(&format!("{sublayer}.norm_in.{{norm}}"), format!("{place}.layer_norm.{{norm}}"));
+        }
+        layer("feed.norm_in.{norm}", format!("{feed}.layer_norm.{{norm}}"));
+        layer("feed.gate.{wb}", format!("{feed}.DenseReluDense.wi_0.{{wb}}"));
+        layer("feed.up.{wb}", format!("{feed}.DenseReluDense.wi_1.{{wb}}"));
+        layer("feed.up.{wb}", format!("{feed}.DenseReluDense.wi.{{wb}}"));
+        layer("feed.down.{wb}", format!("{feed}.DenseReluDense.wo.{{wb}}"));
+    }
+    rules
+}

@@ -1,0 +1,69 @@
+//! Every family and head against the reference implementation. `fixtures/hf/make.py` made the checkpoints and the numbers.
+
+use std::path::{Path, PathBuf};
+
+use glassformer_engine::{Forward, Sequence};
+use glassformer_families::open;
+use glassformer_graph::{Backend, Reference, Side};
+use glassformer_tensor::{Tolerance, compare};
+use glassformer_weights::Weights;
+
+const BOUND: Tolerance = Tolerance { absolute: 1e-4, relative: 1e-4 };
+
+fn fixtures() -> Vec<PathBuf> {
+    let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hf");
+    let mut cases: Vec<PathBuf> = std::fs::read_dir(folder)
+        .expect("the fixtures are in the repository")
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .filter(|path| path.join("golden.safetensors").exists())
+        .collect();
+    cases.sort();
+    cases
+}
+
+/// The sequences of a fixture, until there is no more.
+fn sequences(golden: &Weights, decoder_only: bool, global: &[usize]) -> Vec<Sequence> {
+    let list = |i: usize, name: &str| golden.integers(&format!("{i}.{name}"));
+    let ids = |i: usize, name: &str| list(i, name).unwrap_or_default().into_iter().map(|id| id as u32).collect();
+    let one = |i: usize| {
+        let (source, target) = match decoder_only {
+            true => (Vec::new(), ids(i, "ids")),
+            false => (ids(i, "ids"), ids(i, "target_ids")),
+        };
+        let marked = list(i, "global").map(|list| list.into_iter().map(|p| p as usize).collect());
+        Sequence { source, target, types: ids(i, "types"), global: marked.unwrap_or(global.to_vec()), ..Sequence::default() }
+    };
+    (0..).take_while(|&i| list(i, "ids").is_some()).map(one).collect()
+}
+
+/// Everything that differs in one fixture.
+fn differences(case: &Path, backend: &dyn Backend) -> Result<(), String> {
+    let text = |error: &dyn std::fmt::Display| error.to_string();
+    let checkpoint = open(case).map_err(|error| text(&error))?;
+    let golden = Weights::open(case.join("golden.safetensors")).map_err(|error| text(&error))?;
+    let formula = checkpoint.model.formula();
+    let last = if formula.target.is_some() { Side::Target } else { Side::Source };
+    for (i, sequence) in sequences(&golden, formula.source.is_none(), &checkpoint.global).into_iter().enumerate() {
+        let run = Forward::whole(&checkpoint.model, backend, &[sequence]).map_err(|error| format!("{i}: {error}"))?;
+        for name in ["hidden", "source", "pooled", "logits"] {
+            let Some(expected) = golden.get(&format!("{i}.{name}")) else { continue };
+            let Some((_, _, found)) = run.output(name) else {
+                return Err(format!("{i}.{name} is not an output (of {last})"));
+            };
+            compare(found, &expected.values(), BOUND).map_err(|difference| format!("{i}.{name}: {difference}"))?;
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn every_checkpoint_equals_the_reference_implementation() {
+    let cases = fixtures();
+    let name = |case: &Path| case.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let failed: Vec<String> = cases
+        .iter()
+        .filter_map(|case| Some(format!("{}: {}", name(case), differences(case, &Reference).err()?)))
+        .collect();
+    println!("{} of {} equal", cases.len() - failed.len(), cases.len());
+    assert!(failed.is_empty(), "{} of {} differ:\n{}", failed.len(), cases.len(), failed.join("\n"));
+}
