@@ -4,27 +4,34 @@
 //! the exact formula of a checkpoint comes from its `config.json`. Numbers that do not fit each other give a formula all
 //! the same, which [`Formula::check`] refuses with the reason.
 
-mod shapes;
+mod decoder;
+mod encoder;
+mod pair;
 
 use crate::types::{
-    Activation, Attention, Depth, FeedForward, Formula, Head, Heads, Input, InputScale, Mix, Norm, NormSites,
-    Pairing, Pattern, Position, ProjectionBias, Reach, Reads, Scale, Side, Source, Spread, Stack, Sublayer,
-    Table, Tokens, When,
+    Activation, Attention, Clusters, Depth, FeedForward, Formula, Head, Heads, Input, InputScale, Mix, Norm,
+    NormSites, Pairing, Pattern, Position, ProjectionBias, Reach, Reads, Rotary, Scale, Scaling, Side,
+    Source, Spread, Stack, Sublayer, Table, Tokens, When,
 };
 
-pub use shapes::{
-    bart, bert, captioner, gpt2, linformer, llama, longformer, marian, t5, transformer_xl, universal, vit,
-};
+pub use decoder::{gpt_neox, gpt2, llama, transformer_xl};
+pub use encoder::{albert, bert, linformer, longformer, modernbert, mpnet, vit};
+pub use pair::{bart, captioner, m2m100, marian, t5, universal};
 
 /// The names that [`named`] knows.
-pub const NAMES: [&str; 14] = [
+pub const NAMES: [&str; 19] = [
     "original",
     "bert",
+    "albert",
+    "modernbert",
+    "mpnet",
     "gpt2",
+    "gpt_neox",
     "llama",
     "t5",
     "bart",
     "marian",
+    "m2m100",
     "longformer",
     "linformer",
     "transformer_xl",
@@ -41,7 +48,13 @@ pub fn named(name: &str) -> Option<Formula> {
     Some(match name {
         "original" => Formula::original_base(),
         "bert" => bert(base),
+        "albert" => albert(Size { vocabulary: 30_000, ..base }, 128, Depth::Shared { times: 12 }),
+        "modernbert" => {
+            modernbert(Size { hidden: 1152, layers: 22, vocabulary: 50_368, length: 8192, ..base }, 64)
+        }
+        "mpnet" => mpnet(Size { vocabulary: 30_527, ..base }),
         "gpt2" => gpt2(Size { vocabulary: 50_257, length: 1024, ..base }),
+        "gpt_neox" => gpt_neox(Size { vocabulary: 50_304, length: 2048, ..base }, 16),
         "llama" => {
             let size = Size {
                 width: 4096,
@@ -56,12 +69,17 @@ pub fn named(name: &str) -> Option<Formula> {
         "t5" => t5(Size { hidden: 2048, vocabulary: 32_128, ..base }),
         "bart" => bart(Size { layers: 6, vocabulary: 50_265, length: 1024, ..base }),
         "marian" => marian(Size { vocabulary: 58_101, ..small }),
+        "m2m100" => {
+            let size =
+                Size { width: 1024, heads: 16, hidden: 4096, layers: 12, vocabulary: 128_112, length: 1024 };
+            m2m100(size)
+        }
         "longformer" => longformer(Size { vocabulary: 50_265, length: 4096, ..base }, 256),
         "linformer" => linformer(base, 128),
         "transformer_xl" => {
             let size =
-                Size { width: 410, heads: 10, hidden: 2100, layers: 16, vocabulary: 267_735, length: 150 };
-            transformer_xl(size)
+                Size { width: 1024, heads: 16, hidden: 4096, layers: 18, vocabulary: 267_735, length: 1600 };
+            transformer_xl(size, Clusters { cuts: vec![20_000, 40_000, 200_000], divisor: 4 })
         }
         "universal" => universal(small, Depth::Shared { times: 6 }),
         "universal_halting" => universal(small, Depth::Adaptive { max: 8, threshold: 0.99 }),
@@ -160,8 +178,8 @@ fn split(width: usize, query: usize, key: usize) -> Heads {
 }
 
 /// A dense attention with biases everywhere.
-fn attend(heads: Heads, source: Source, reach: Reach) -> Mix {
-    Mix::Attend(Attention {
+fn attention(heads: Heads, source: Source, reach: Reach) -> Attention {
+    Attention {
         source,
         reach,
         pattern: Pattern::Dense,
@@ -170,7 +188,11 @@ fn attend(heads: Heads, source: Source, reach: Reach) -> Mix {
         bias: ProjectionBias::ALL,
         norm: None,
         rotary: None,
-    })
+    }
+}
+
+fn attend(heads: Heads, source: Source, reach: Reach) -> Mix {
+    Mix::Attend(attention(heads, source, reach))
 }
 
 /// A plain feed-forward layer with biases.
@@ -192,6 +214,11 @@ fn tokens(vocabulary: usize) -> Tokens {
 
 fn sinusoids(layout: Pairing, when: When) -> Position {
     Position::Sinusoidal { base: 10_000.0, layout, spread: Spread::Open, offset: 0, when }
+}
+
+/// Angles from the base alone.
+fn angles(base: f64) -> Rotary {
+    Rotary { base, size: None, layout: Pairing::Halves, scaling: Scaling::None }
 }
 
 fn layer_norm(epsilon: f32) -> Norm {

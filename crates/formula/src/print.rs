@@ -11,16 +11,20 @@
 //! Y = softmax( ○ₗ₌₁⁶[ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ] · ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN ](X) · Wₒ )
 //! ```
 //!
-//! - `○ₗ₌₁⁶[ f ]` applies six blocks, each with its own weights; `[ f ]⁶` applies one block six times;
-//!   `[ f ]^(until Σp > 0.99, ≤ 8)` until each row halts.
+//! - `○ₗ₌₁⁶[ f ]` applies six blocks, each with its own weights; `[ f ]⁶` applies one block six times; `○ₗ₌₁²[ [ f ]³ ]` two
+//!   blocks, each three times; `[ f ]^(until Σp > 0.99, ≤ 8)` one until each row halts.
+//! - `○ₗ₌₀⁵[ f ; l ∈ {0, 3}: g ]` applies g in the layers 0 and 3, counted from 0 as the data counts them, and f in the others.
 //! - A sum that holds another sum, `I + FFN ∘ LN ∘ (I + MultiHead)`, is document 1's way to write post-norm blocks: its I is
 //!   the identity on what FFN receives, `(I + FFN) ∘ LN ∘ (I + MultiHead)`. A sum that holds none, `I + FFN ∘ LN`, reads as
-//!   usual, x + FFN(LN(x)): pre-norm. The definitions spell either out, as `LN(a + FFN(a)), a = LN(x + MultiHead(x))`.
+//!   usual, x + FFN(LN(x)): pre-norm. So does a sum of several operators, `I + MaskedAttn ∘ LN + FFN ∘ LN`: all of them read
+//!   what entered the block. The definitions spell each out, as `LN(a + FFN(a)), a = LN(x + MultiHead(x))`.
 //! - `f ▷ g` abbreviates decoder blocks of plain post-norm sublayers, f first. Any other decoder block is written out.
+//! - Where the pooled row is a result besides Y, the last stack's rows are called R.
 //! - `A · B(X)`: the decoder B also looks at what the encoder A made of X.
-//! - A subscript names what document 1 does not have: `MaskedAttn_RoPE`, `MultiHead_T5`, `FFN_SwiGLU`. Square brackets hold
-//!   numbers: `[32:8]` query and key heads, `[w=256, global]` a window, `[rank 128]` a squeezed length. A prime tells apart
-//!   two operators of one name with different numbers: LN and LN′.
+//! - A subscript names what document 1 does not have: `MaskedAttn_RoPE`, `MultiHead_T5`, `FFN_SwiGLU`; the softmax of a
+//!   vocabulary in clusters says whose tables it uses, `AdaptiveSoftmax_E`. Square brackets hold numbers: `[32:8]` query and
+//!   key heads, `[w=256, global]` a window, `[rank 128]` a squeezed length. A prime tells apart two operators of one name with
+//!   different numbers: LN and LN′.
 
 mod define;
 mod expr;

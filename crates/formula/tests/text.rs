@@ -47,6 +47,31 @@ fn a_size_left_out_is_width_over_heads() {
 }
 
 #[test]
+fn a_size_left_out_is_filled_in_for_other_layers_too() {
+    let text = TINY.replace("depth.layers = 1", "depth.layers = 2");
+    let text = format!(
+        "{text}
+[[source.stack.others]]
+layers = [1]
+[[source.stack.others.block]]
+norm = {{}}
+mix.attend = {{ reach = \"both\", heads = {{ query = 4, key = 4 }} }}
+[[source.stack.others.block]]
+norm = {{}}
+reads = \"block\"
+mix.feed.plain = {{ hidden = 8, act = \"relu\" }}
+"
+    );
+    let formula = Formula::from_toml(&text).unwrap();
+    assert_eq!(
+        print::unicode(&formula),
+        "Y = ○ₗ₌₀¹[ I + MultiHead ; l ∈ {1}: I + MultiHead′ + FFN ](X)",
+        "four heads of 2"
+    );
+    assert!(formula.to_toml().unwrap().contains("size = 2"));
+}
+
+#[test]
 fn heads_that_do_not_divide_the_width_are_named() {
     let error = Formula::from_toml(&TINY.replace("query = 2, key = 2", "query = 3, key = 3")).unwrap_err();
     let TextError::Problems(problems) = error else { panic!("{error}") };

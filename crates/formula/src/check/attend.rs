@@ -136,22 +136,22 @@ fn pattern(report: &mut Report, at: &str, given: &Attention, position: &Position
                     "give a rank of at most length",
                 );
             }
-            low_rank(report, at, given, position);
+            low_rank(report, &at, given, position);
         }
     }
 }
 
 /// Squeezed rows have no single position, so neither a mask nor a distance can be applied to them.
-fn low_rank(report: &mut Report, field: String, given: &Attention, position: &Position) {
+fn low_rank(report: &mut Report, field: &str, given: &Attention, position: &Position) {
     if given.reach == Reach::Past {
         report.refuse(
-            &field,
+            field,
             "every squeezed row mixes past and future, so the past cannot be masked out",
             "write reach = \"both\", or another pattern",
         );
     }
     for part in position.parts() {
-        no_distance(report, &field, part);
+        no_distance(report, field, part);
     }
 }
 

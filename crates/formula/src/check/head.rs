@@ -67,13 +67,14 @@ fn words(report: &mut Report, tokens: &Tokens, tied: bool, dense: Option<Dense>)
             "write tied = false, or choose the head adaptive with the same clusters",
         );
     }
-    match (tokens.width, dense) {
-        (Some(width), None) => report.refuse(
+    if let (Some(width), None) = (tokens.width, dense) {
+        report.refuse(
             "head.words.tied",
-            format!("the table is {width} wide and rows are wider, so they cannot be compared with it"),
-            "add head.words.dense, which narrows rows to the table's width, or write tied = false",
-        ),
-        (Some(_) | None, Some(_)) | (None, None) => {}
+            format!(
+                "the table is {width} wide and widened by a projection, so rows cannot be compared with it"
+            ),
+            "add head.words.dense, which leads back to the table's width, or write tied = false",
+        );
     }
 }
 

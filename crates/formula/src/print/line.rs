@@ -23,9 +23,10 @@ pub(super) fn input(formula: &Formula) -> Expr {
 /// ○ with its block, and the norm after it.
 fn stack(names: &Names<'_>, half: Half, side: &Side) -> Expr {
     let of = |sublayers: &[Sublayer]| block(names, half, side, sublayers);
-    let others = side.stack.others.iter().map(|other| row![layers(other), prose(": "), of(&other.block)]);
-    let blocks = [of(&side.stack.block)].into_iter().chain(others);
-    let block = fence(Fence::Square, joined(blocks, Sign::Semicolon));
+    let blocks = side.stack.others.iter().fold(of(&side.stack.block), |blocks, other| {
+        row![blocks, Sign::Semicolon, layers(other), prose(": "), of(&other.block)]
+    });
+    let block = fence(Fence::Square, blocks);
     let repeated = match side.stack.depth {
         Depth::Layers(count) => row![ring(side, count), block],
         Depth::Shared { times } => sup(block, times),
@@ -77,7 +78,7 @@ fn block(names: &Names<'_>, half: Half, side: &Side, sublayers: &[Sublayer]) -> 
         }
         (Half::Source, true) => joined(nested(names, side, sublayers).into_iter().chain(step), Sign::After),
         (Half::Source | Half::Target, false) => {
-            joined(written_out(names, side, sublayers).into_iter().chain(step), Sign::After)
+            joined(written_out(names, side, sublayers, step), Sign::After)
         }
     }
 }
@@ -108,8 +109,8 @@ fn nested(names: &Names<'_>, side: &Side, sublayers: &[Sublayer]) -> Option<Expr
 }
 
 /// What a block is composed of, the last one first: `output ∘ (I + branch ∘ f ∘ input)` for every sublayer. One that reads
-/// what entered the block joins the sum of those before it: `I + f ∘ LN + g ∘ LN`.
-fn written_out(names: &Names<'_>, side: &Side, sublayers: &[Sublayer]) -> Vec<Expr> {
+/// what entered the block joins the sum of those before it: `I + f ∘ LN + g ∘ LN`. `step` comes before all of them.
+fn written_out(names: &Names<'_>, side: &Side, sublayers: &[Sublayer], step: Option<Expr>) -> Vec<Expr> {
     let norm = |norm: Option<Norm>| norm.map(|norm| names.norm(norm));
     let mut factors: Vec<Expr> = Vec::new();
     // The last sum, where nothing was done to it yet and nothing came before it.
@@ -132,5 +133,8 @@ fn written_out(names: &Names<'_>, side: &Side, sublayers: &[Sublayer]) -> Vec<Ex
         parts.append(&mut factors);
         factors = parts;
     }
-    factors
+    match open {
+        Some(sum) if step.is_none() => vec![sum],
+        Some(_) | None => factors.into_iter().chain(step).collect(),
+    }
 }

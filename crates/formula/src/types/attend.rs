@@ -28,7 +28,7 @@ pub struct Attention {
     /// A norm of each query and key, head by head (QK norm, Qwen3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
-    /// Other angles than the stack's rotary position has (ModernBERT's windows).
+    /// Other angles than the stack's rotary position has (`ModernBERT`'s windows).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotary: Option<Rotary>,
 }

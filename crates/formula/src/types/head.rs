@@ -45,7 +45,7 @@ pub enum Head {
         /// Whether there is a bias.
         #[serde(default)]
         bias: bool,
-        /// What is done to a row first (BERT's masked words); it ends with the table's width.
+        /// What is done to a row first (BERT's masked words); it leads to the width of the input's table, tied or not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dense: Option<Dense>,
         /// What rows are multiplied by first (T5 with a tied table: 1/√width).

@@ -57,7 +57,7 @@ pub enum Position {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clamp: Option<usize>,
     },
-    /// Several ways at once, each in its own place: MPNet adds learned rows and has buckets in its scores.
+    /// Several ways at once, each in its own place: `MPNet` adds learned rows and has buckets in its scores.
     Together(Vec<Position>),
 }
 

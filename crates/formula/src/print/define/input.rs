@@ -42,18 +42,13 @@ fn tokens(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, of: (&Side, &Tok
     };
     let id: Expr = rows_letter(names, half).into();
     let table = names.table(half);
-    let found = match given.clusters {
-        None => at(table.clone(), id.clone()),
-        Some(_) => {
-            let place = row![id.clone(), Sign::Minus, sub("c", "i")];
-            row![at(of_cluster(table.clone(), "i"), place), Sign::Beside, of_cluster("U", "i")]
-        }
-    };
-    let mut line = row![rows, Sign::Equals, value(names, of, found)];
-    if given.clusters.is_some() {
-        line = row![line, prose(" where "), within_cluster(id)];
-    }
-    lines.push(line);
+    lines.push(if given.clusters.is_some() {
+        let place = row![id.clone(), Sign::Minus, sub("c", "i")];
+        let found = row![at(of_cluster(table.clone(), "i"), place), Sign::Beside, of_cluster("U", "i")];
+        row![rows, Sign::Equals, value(names, of, found), prose(" where "), within_cluster(id)]
+    } else {
+        row![rows, Sign::Equals, value(names, of, at(table.clone(), id))]
+    });
     let width = side.stack.width;
     let mut shapes = Vec::new();
     match (given.table, &given.clusters) {
@@ -92,13 +87,11 @@ fn value(names: &Names<'_>, of: (&Side, &Tokens), found: Expr) -> Expr {
         None => (sum, alone),
         Some(norm) => (call(names.norm(norm), sum), true),
     };
-    match given.width {
-        None => value,
-        Some(_) => {
-            let value = if alone { value } else { round(value) };
-            row![value, Sign::Beside, sub("W", "E"), Sign::Plus, sub("b", "E")]
-        }
+    if given.width.is_none() {
+        return value;
     }
+    let value = if alone { value } else { round(value) };
+    row![value, Sign::Beside, sub("W", "E"), Sign::Plus, sub("b", "E")]
 }
 
 /// Something that a cluster has one of: `E⁽ⁱ⁾`.

@@ -75,9 +75,12 @@ fn adaptive(lines: &mut Vec<Expr>, names: &Names<'_>, of: (usize, &Tokens), head
     let rare = row![itself, Sign::Dot, inside, prose(" where "), within_cluster("w".into())];
     let name = at(call(adaptive_name(names), "x"), "w");
     lines.push(row![name, Sign::Equals, frequent, prose(", else "), rare]);
-    let matrix = |cluster: Expr| match tied {
-        true => transposed(round(of_cluster(names.table(last(names)), cluster))),
-        false => sub_sup("W", "o", round(cluster)),
+    let matrix = |cluster: Expr| {
+        if tied {
+            transposed(round(of_cluster(names.table(last(names)), cluster)))
+        } else {
+            sub_sup("W", "o", round(cluster))
+        }
     };
     let scores = |cluster: Expr, matrix: Expr| {
         let down = of_cluster("D", cluster.clone());

@@ -1,10 +1,12 @@
 //! What formulas look like, letter by letter.
 
-use glassformer_formula::named::{Size, bert, gpt2, llama};
+mod families;
+
+use glassformer_formula::named::{Size, gpt2, llama};
 use glassformer_formula::print::{Notation, definitions, definitions_in, formula, latex, mathml, unicode};
 use glassformer_formula::{
-    Activation, Attention, Depth, FeedForward, Formula, Global, Head, Input, Mix, NAMES, Norm, Pairing,
-    Pattern, Pool, Position, Reach, Rotary, Scale, Scaling, Sublayer, named,
+    Activation, Attention, FeedForward, Formula, Global, Head, Mix, NAMES, Norm, Pairing, Pattern, Position,
+    Reach, Rotary, Scale, Scaling, Sublayer, named,
 };
 
 const SMALL: Size = Size { width: 64, heads: 4, hidden: 256, layers: 2, vocabulary: 100, length: 32 };
@@ -17,8 +19,29 @@ fn every_named_formula_prints_as_what_it_is() {
             "Y = softmax( ○ₗ₌₁⁶[ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ] · \
              ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN ](X) · Wₒ )",
         ),
-        ("bert", "Y = softmax( ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X) · Eᵀ + bₒ )"),
+        (
+            "bert",
+            "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+             R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)",
+        ),
+        (
+            "albert",
+            "Y = softmax( LN(GELU-tanh(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+             R = [ LN ∘ (I + FFN_GELU-tanh ∘ LN ∘ (I + MultiHead)) ]¹²(X)",
+        ),
+        (
+            "modernbert",
+            "Y = softmax( LN(GELU((LN ∘ ○ₗ₌₀²¹[ (I + FFN_GEGLU ∘ LN) ∘ (I + Attn_RoPE[w=64] ∘ LN) ; \
+             l ∈ {0}: (I + FFN_GEGLU ∘ LN) ∘ (I + MultiHead_RoPE) ; \
+             l ∈ {3, 6, …, 21}: (I + FFN_GEGLU ∘ LN) ∘ (I + MultiHead_RoPE ∘ LN) ])(X) · W_d)) · Eᵀ + bₒ )",
+        ),
+        (
+            "mpnet",
+            "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+             R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead_T5)) ](X)",
+        ),
         ("gpt2", "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ (I + FFN_GELU-tanh ∘ LN) ∘ (I + MaskedAttn ∘ LN) ])(X) · Eᵀ )"),
+        ("gpt_neox", "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ I + MaskedAttn_RoPE ∘ LN + FFN_GELU ∘ LN ])(X) · Wₒ )"),
         (
             "llama",
             "Y = softmax( (RMS ∘ ○ₗ₌₁³²[ (I + FFN_SwiGLU ∘ RMS) ∘ (I + MaskedAttn_RoPE[32:8] ∘ RMS) ])(X) · Wₒ )",
@@ -40,14 +63,21 @@ fn every_named_formula_prints_as_what_it_is() {
              ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN_SiLU ](X) · Eᵀ + bₒ )",
         ),
         (
+            "m2m100",
+            "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ (I + FFN ∘ LN) ∘ (I + MultiHead ∘ LN) ]) · \
+             (LN ∘ ○ₗ₌₁¹²[ (I + FFN ∘ LN) ∘ (I + Enc-DecAttn ∘ LN) ∘ (I + MaskedAttn ∘ LN) ])(X) · Eᵀ )",
+        ),
+        (
             "longformer",
-            "Y = softmax( ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + Attn[w=256, global])) ](X) · Eᵀ + bₒ )",
+            "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+             R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + Attn[w=256, global])) ](X)",
         ),
         (
             "linformer",
-            "Y = softmax( ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + Attn[rank 128])) ](X) · Eᵀ + bₒ )",
+            "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+             R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + Attn[rank 128])) ](X)",
         ),
-        ("transformer_xl", "Y = softmax( ○ₗ₌₁¹⁶[ MaskedAttn_XL[memory 150] ▷ FFN ](X) · Eᵀ + bₒ )"),
+        ("transformer_xl", "Y = ln AdaptiveSoftmax_E( ○ₗ₌₁¹⁸[ MaskedAttn_XL[memory 1600] ▷ FFN ](X) )"),
         (
             "universal",
             "Y = softmax( [ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ∘ (I + PEₜ) ]⁶ · \
@@ -162,7 +192,45 @@ fn defines(formula: &Formula, lines: &[&str]) {
 #[test]
 fn definitions_say_what_is_special_about_each_family() {
     let lines = |name: &str, lines: &[&str]| defines(&named(name).unwrap(), lines);
-    lines("bert", &["X = LN(E[x] + T[type] + P[p])", "  P : 512 × 768"]);
+    lines(
+        "bert",
+        &[
+            "X = LN(E[x] + T[type] + P[p])",
+            "  P : 512 × 768",
+            "W_pool : 768 × 768, first is the first row of a sequence",
+            "W_d : 768 × 768",
+        ],
+    );
+    lines(
+        "albert",
+        &[
+            "Enc = EncStep¹², one set of weights",
+            "X = LN(E[x] + T[type] + P[p]) W_E + b_E",
+            "  E : 30000 × 128, W_E : 128 × 768, T : 2 × 128",
+            "  P : 512 × 128",
+            "W_d : 768 × 128",
+        ],
+    );
+    lines(
+        "modernbert",
+        &[
+            "Enc = LN ∘ ○ₗ₌₀²¹ Encₗ",
+            "Encₗ(x) = a + FFN_GEGLU(LN(a)), a = x + Attn_RoPE[w=64](LN(x))",
+            "  Encₗ(x) = a + FFN_GEGLU(LN(a)), a = x + MultiHead_RoPE(x) for l ∈ {0}",
+            "  Encₗ(x) = a + FFN_GEGLU(LN(a)), a = x + MultiHead_RoPE(LN(x)) for l ∈ {3, 6, …, 21}",
+            "  Rot turns the pair (j, j + 32) of row p by p θⱼ, θⱼ = 10000^(−2j/64)",
+            "  Rot turns the pair (j, j + 32) of row p by p θⱼ, θⱼ = 160000^(−2j/64)",
+        ],
+    );
+    lines("mpnet", &["X = LN(E[x] + P[p + 2])", "  headᵢ = softmax(Q Kᵀ/√64 + B⁽ⁱ⁾) V"]);
+    lines("gpt_neox", &["Decₗ(x) = a + FFN_GELU(LN(x)), a = x + MaskedAttn_RoPE(LN(x))"]);
+    lines(
+        "m2m100",
+        &[
+            "X = E[x] · √1024 + PE[p + 2]",
+            "PE[p, j] = sin(p/10000^(j/511)), PE[p, j + 512] = cos(p/10000^(j/511))",
+        ],
+    );
     lines("gpt2", &["Decₗ(x) = a + FFN_GELU-tanh(LN(a)), a = x + MaskedAttn(LN(x))"]);
     lines(
         "llama",
@@ -178,7 +246,7 @@ fn definitions_say_what_is_special_about_each_family() {
     lines("marian", &["PE[p, j] = sin(p/10000^(2j/512)), PE[p, j + 256] = cos(p/10000^(2j/512))"]);
     lines("longformer", &["  Mask[p, q] = 0 where |p − q| ≤ 256 or p or q is global, else −∞"]);
     lines("linformer", &["  headᵢ = softmax(Q (L_K K)ᵀ/√64) L_V V"]);
-    lines("transformer_xl", &["  headᵢ = softmax(((Q + u⁽ⁱ⁾) Kᵀ + Z)/√41 + Mask) V"]);
+    lines("transformer_xl", &["  headᵢ = softmax(((Q + u⁽ⁱ⁾) Kᵀ + Z)/√64 + Mask) V"]);
     lines(
         "universal",
         &["Enc = ○ₜ₌₁⁶ EncStepₜ, one set of weights", "PEₜ[p] = PE[p] + PE[t − 1], t = 1, 2, … the step"],
@@ -193,7 +261,7 @@ fn definitions_say_what_is_special_about_each_family() {
             "  αₜ = pₜ while p₁ + … + pₜ ≤ 0.99, then once 1 − (p₁ + … + pₜ₋₁), then 0",
         ],
     );
-    lines("vit", &["W_c : 768 × 1000, first is the first row of a sequence"]);
+    lines("vit", &["first is the first row of a sequence", "W_c : 768 × 1000"]);
     lines("captioner", &["LN(x) = γ ⊙ (x − μ)/√(σ² + 10⁻¹²) + β", "LN′(x) = γ ⊙ (x − μ)/√(σ² + 10⁻⁵) + β"]);
 }
 
@@ -243,24 +311,7 @@ fn every_variant_shows() {
     let body = "(LN ∘ ○ₗ₌₁²[ (I + FFN_GELU-tanh ∘ LN) ∘ (I + MaskedAttn ∘ LN) ])(X)";
     let head = |head| changed(|formula| formula.head = head);
     assert_eq!(head(Head::Rows), format!("Y = {body}"));
-    assert_eq!(head(Head::Tags { count: 9 }), format!("Y = softmax( {body} · Wₜ + bₜ )"));
     assert_eq!(head(Head::Spans), format!("Y = softmax_rows( {body} · Wₛ + bₛ )"));
-    let classes = |pool| head(Head::Classes { count: 2, pool });
-    assert_eq!(classes(Pool::Last), format!("Y = softmax( last({body}) · W_c + b_c )"));
-    assert_eq!(classes(Pool::Mean), format!("Y = softmax( mean({body}) · W_c + b_c )"));
-    let mut albert = bert(SMALL);
-    let source = albert.source.as_mut().unwrap();
-    source.stack.depth = Depth::Shared { times: 12 };
-    if let Input::Tokens(tokens) = &mut source.input {
-        tokens.width = Some(16);
-    }
-    albert.head = Head::Words { tied: false, bias: true };
-    albert.check().unwrap();
-    assert_eq!(
-        unicode(&albert),
-        "Y = softmax( [ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ]¹²(X) · Wₒ + bₒ )"
-    );
-    defines(&albert, &["Enc = EncStep¹², one set of weights", "X = LN(E[x] W_E + b_E + T[type] + P[p])"]);
 }
 
 #[test]
