@@ -48,7 +48,7 @@ pub enum Head {
         /// What is done to a row first (BERT's masked words); it leads to the width of the input's table, tied or not.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         dense: Option<Dense>,
-        /// What rows are multiplied by first (T5 with a tied table: 1/√width).
+        /// What rows are multiplied by then, before the table (T5 with a tied one: 1/√width).
         #[serde(default, skip_serializing_if = "Option::is_none")]
         scale: Option<f32>,
     },
