@@ -1,11 +1,12 @@
 //! BART (Lewis et al. 2019) and the translators built like it.
 
 use glassformer_formula::{
-    Depth, Formula, Head, InputScale, Mix, Norm, Position, ProjectionBias, Reach, Side, Stack, Sublayer, Table, Tokens,
+    Activation, Dense, Depth, Formula, Head, InputScale, Mix, Norm, Pairing, Pool, Pooler, Position, ProjectionBias, Reach,
+    Side, Spread, Stack, Sublayer, Table, Tokens, When,
 };
 use serde_json::json;
 
-use crate::blocks::{across, activation, attention, heads, input, plain, post_norm, tokens, words};
+use crate::blocks::{across, activation, attention, heads, input, plain, post_norm, pre_norm, tokens, words};
 use crate::rules::rule;
 use crate::{Config, Error, Family, Rule};
 
@@ -19,6 +20,8 @@ pub(crate) struct Style {
     pub input_norm: bool,
     /// A norm after the last layer.
     pub final_norm: bool,
+    /// Whether words have a bias of their own.
+    pub bias: bool,
 }
 
 /// `BartForConditionalGeneration`.
@@ -28,7 +31,53 @@ pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
     config.only("add_final_layer_norm", &[json!(false)])?;
     config.only("normalize_embedding", &[json!(true)])?;
     let position = Position::Learned { max, offset: 2 };
-    encoder_decoder(config, &Style { position, sites: post_norm, input_norm: true, final_norm: false })
+    encoder_decoder(config, &Style { position, sites: post_norm, input_norm: true, final_norm: false, bias: true })
+}
+
+/// `MBartForConditionalGeneration`: pre-norm.
+pub(crate) fn mbart(config: &Config) -> Result<Family, Error> {
+    let max = config.size_or("max_position_embeddings", 1024)?;
+    let position = Position::Learned { max, offset: 2 };
+    encoder_decoder(config, &Style { position, sites: pre_norm, input_norm: true, final_norm: true, bias: true })
+}
+
+/// `PegasusForConditionalGeneration`: pre-norm, sinusoidal.
+pub(crate) fn pegasus(config: &Config) -> Result<Family, Error> {
+    let style =
+        Style { position: sinusoidal(), sites: pre_norm, input_norm: false, final_norm: true, bias: true };
+    encoder_decoder(config, &style)
+}
+
+/// `MarianMTModel`: post-norm, sinusoidal.
+pub(crate) fn marian(config: &Config) -> Result<Family, Error> {
+    config.only("normalize_before", &[json!(false)])?;
+    config.only("normalize_embedding", &[json!(false)])?;
+    config.only("add_final_layer_norm", &[json!(false)])?;
+    config.only("static_position_embeddings", &[json!(true)])?;
+    config.only("share_encoder_decoder_embeddings", &[json!(true)])?;
+    config.only("add_bias_logits", &[json!(false)])?;
+    let vocabulary = config.size("vocab_size")?;
+    config.only("decoder_vocab_size", &[json!(vocabulary)])?;
+    let style =
+        Style { position: sinusoidal(), sites: post_norm, input_norm: false, final_norm: false, bias: true };
+    encoder_decoder(config, &style)
+}
+
+/// `M2M100ForConditionalGeneration`, also NLLB: pre-norm, sinusoids that reach their base, counted from 2.
+pub(crate) fn m2m_100(config: &Config) -> Result<Family, Error> {
+    let position = Position::Sinusoidal {
+        base: 10_000.0,
+        layout: Pairing::Halves,
+        spread: Spread::Closed,
+        offset: config.size_or("pad_token_id", 1)? + 1,
+        when: When::Once,
+    };
+    encoder_decoder(config, &Style { position, sites: pre_norm, input_norm: false, final_norm: true, bias: false })
+}
+
+fn sinusoidal() -> Position {
+    let (layout, spread) = (Pairing::Halves, Spread::Open);
+    Position::Sinusoidal { base: 10_000.0, layout, spread, offset: 0, when: When::Once }
 }
 
 /// An encoder-decoder of this family.
@@ -63,14 +112,21 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         ..tokens(config.size("vocab_size")?)
     };
     config.only("tie_word_embeddings", &[json!(true)])?;
-    let head: Head = words(true, true);
+    let (pooler, head) = match config.architecture() {
+        name if name.ends_with("ForSequenceClassification") => {
+            let dense = Dense { act: Some(Activation::Tanh), bias: true, norm: None };
+            let pooler = Pooler { pool: Pool::Last, dense: Some(dense) };
+            (Some(pooler), Head::Classes { count: config.labels(), bias: true })
+        }
+        _ => (None, words(true, style.bias)),
+    };
     let formula = Formula {
         source: Some(Side { input: input(words_in.clone()), stack: stack(config.size("encoder_layers")?, source) }),
         target: Some(Side {
             input: input(Tokens { table: Table::Source, ..words_in }),
             stack: stack(config.size("decoder_layers")?, target),
         }),
-        pooler: None,
+        pooler,
         head,
     };
     let mut family = Family::new(formula, rules());
@@ -85,6 +141,8 @@ pub(crate) fn rules() -> Vec<Rule> {
     let mut rules = vec![
         rule("source.embed.tokens", "shared.weight"),
         rule("head.bias", "final_logits_bias"),
+        rule("pooler.dense.{wb}", "classification_head.dense.{wb}"),
+        rule("head.{wb}", "classification_head.out_proj.{wb}"),
         rule("source.embed.positions", "encoder.embed_positions.weight"),
         rule("target.embed.positions", "decoder.embed_positions.weight"),
         rule("source.embed.norm.{norm}", "encoder.layernorm_embedding.{norm}"),

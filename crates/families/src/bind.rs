@@ -31,6 +31,7 @@ impl Bound {
                 Err(expected) => problems.push(format!("{expected} is missing (our {name}, {shape:?})")),
                 Ok((theirs, how)) => {
                     let found = weights.shape(&theirs).unwrap_or_default();
+                    let found = if found.len() == 2 && found[0] == 1 && shape.len() == 1 { &found[1..] } else { found };
                     if reshaped(found, how).as_deref() != Some(&shape[..]) {
                         let cause = if found.iter().rev().eq(shape.iter()) { "transposed?" } else { "another configuration?" };
                         problems.push(format!("{theirs} is {found:?}, which gives no {shape:?} for our {name}: {cause}"));

@@ -41,10 +41,30 @@ pub(crate) type Read = fn(&Config) -> Result<Family, Error>;
 
 /// Every `model_type` that is known, with who reads it.
 const FAMILIES: &[(&str, Read)] = &[
+    ("albert", crate::albert::albert),
     ("bart", crate::bart::bart),
     ("bert", crate::bert::bert),
+    ("camembert", crate::roberta::roberta),
+    ("distilbert", crate::distilbert::distilbert),
+    ("electra", crate::electra::electra),
+    ("gemma", crate::llama::gemma),
+    ("gpt2", crate::gpt2::gpt2),
+    ("gpt_neox", crate::gpt_neox::gpt_neox),
     ("llama", crate::llama::llama),
+    ("longformer", crate::longformer::longformer),
+    ("m2m_100", crate::bart::m2m_100),
+    ("marian", crate::bart::marian),
+    ("mbart", crate::bart::mbart),
+    ("mistral", crate::llama::mistral),
+    ("modernbert", crate::modernbert::modernbert),
+    ("mpnet", crate::mpnet::mpnet),
+    ("mt5", crate::t5::t5),
+    ("pegasus", crate::bart::pegasus),
+    ("qwen2", crate::llama::qwen2),
+    ("qwen3", crate::llama::qwen3),
+    ("roberta", crate::roberta::roberta),
     ("t5", crate::t5::t5),
+    ("xlm-roberta", crate::roberta::roberta),
 ];
 
 /// The names of all known model types.

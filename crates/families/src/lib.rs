@@ -3,15 +3,24 @@
 //! below this crate.
 #![forbid(unsafe_code)]
 
+mod albert;
 mod bart;
 mod bert;
 mod bind;
 mod blocks;
 mod config;
+mod distilbert;
+mod electra;
 mod error;
 mod family;
+mod gpt2;
+mod gpt_neox;
 mod llama;
+mod longformer;
+mod modernbert;
+mod mpnet;
 mod open;
+mod roberta;
 mod rope;
 mod rules;
 mod t5;

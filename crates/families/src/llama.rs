@@ -1,14 +1,15 @@
 //! LLaMA 1 to 3 and those that differ by a flag (Touvron et al. 2023): rotary, RMS pre-norm, gated silu, grouped heads.
 
 use glassformer_formula::{
-    Attention, Depth, FeedForward, Formula, Heads, Mix, Norm, Position, ProjectionBias, Reach, Side, Stack,
+    Activation, Attention, Depth, FeedForward, Formula, Global, Heads, Input, InputScale, Mix, Norm, Other, Pattern, Position,
+    ProjectionBias, Reach, Side, Stack,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::blocks::{activation, attention, input, pre_norm, tokens, words};
 use crate::rope::rotary;
 use crate::rules::rule;
-use crate::{Config, Error, Family, Rule};
+use crate::{Config, Error, Family, How, Rule};
 
 /// `LlamaForCausalLM`.
 pub(crate) fn llama(config: &Config) -> Result<Family, Error> {
@@ -16,6 +17,95 @@ pub(crate) fn llama(config: &Config) -> Result<Family, Error> {
     let biases = if bias { ProjectionBias::ALL } else { ProjectionBias::NONE };
     config.only("pretraining_tp", &[json!(1)])?;
     decoder(config, biases, |attention| attention)
+}
+
+/// `MistralForCausalLM`: a row sees the last `sliding_window` rows, itself included.
+pub(crate) fn mistral(config: &Config) -> Result<Family, Error> {
+    let window = config.optional_size("sliding_window")?;
+    decoder(config, ProjectionBias::NONE, |attention| windowed(attention, window))
+}
+
+/// `Qwen2ForCausalLM`: biases of q, k and v; upper layers may have windows.
+pub(crate) fn qwen2(config: &Config) -> Result<Family, Error> {
+    let bias = ProjectionBias { output: false, ..ProjectionBias::ALL };
+    let family = decoder(config, bias, |attention| attention)?;
+    upper_windows(config, family)
+}
+
+/// `Qwen3ForCausalLM`: queries and keys are normed head by head.
+pub(crate) fn qwen3(config: &Config) -> Result<Family, Error> {
+    let norm = Norm::Rms { epsilon: config.float_or("rms_norm_eps", 1e-6)? as f32 };
+    let bias = if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
+    let family = decoder(config, bias, |attention| Attention { norm: Some(norm), ..attention })?;
+    upper_windows(config, family)
+}
+
+/// `GemmaForCausalLM`: embeddings times √width, a tied head, and gains that are stored less 1.
+pub(crate) fn gemma(config: &Config) -> Result<Family, Error> {
+    config.only("use_bidirectional_attention", &[json!(false)])?;
+    let bias = if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
+    let mut family = decoder(config, bias, |attention| attention)?;
+    if let Some(target) = &mut family.formula.target {
+        if let Input::Tokens(tokens) = &mut target.input {
+            tokens.scale = InputScale::RootWidth;
+        }
+        // `hidden_act` was once set wrongly there; without `hidden_activation` the tanh form counts.
+        let act = match config.get("hidden_activation") {
+            Some(_) => activation(config, "hidden_activation", "gelu_pytorch_tanh")?,
+            None => Activation::GeluTanh,
+        };
+        for sublayer in &mut target.stack.block {
+            if let Mix::Feed(FeedForward::Gated { act: bend, .. }) = &mut sublayer.mix {
+                *bend = act;
+            }
+        }
+    }
+    if config.flag_or("tie_word_embeddings", true)? {
+        family.formula.head = words(true, false);
+        family.skipped = &["lm_head.weight"];
+    }
+    for rule in family.rules.iter_mut().filter(|rule| rule.ours.ends_with("{norm}")) {
+        rule.how = How::PlusOne;
+    }
+    Ok(family)
+}
+
+fn windowed(attention: Attention, window: Option<usize>) -> Attention {
+    match window {
+        None | Some(0) => attention,
+        Some(window) => {
+            // A window that counts the row itself reaches one less back; of one row it reaches nothing, which 0 says.
+            let pattern = Pattern::Sliding { window: window - 1, global: Global::None };
+            Attention { pattern, ..attention }
+        }
+    }
+}
+
+/// Layers from `max_window_layers` on have windows, where `use_sliding_window` says so.
+fn upper_windows(config: &Config, mut family: Family) -> Result<Family, Error> {
+    let wanted = config.flag_or("use_sliding_window", false)?;
+    let window = config.optional_size("sliding_window")?;
+    let from = config.size_or("max_window_layers", 28)?;
+    let listed = config.get("layer_types").and_then(Value::as_array);
+    let has_window = |layer: usize| match listed.and_then(|list| list.get(layer)).and_then(Value::as_str) {
+        Some(kind) => kind == "sliding_attention",
+        None => layer >= from,
+    };
+    if let (true, Some(target)) = (wanted && window.is_some(), &mut family.formula.target)
+        && let Depth::Layers(layers) = target.stack.depth
+    {
+        let layers: Vec<usize> = (0..layers).filter(|&layer| has_window(layer)).collect();
+        let mut block = target.stack.block.clone();
+        for sublayer in &mut block {
+            if let Mix::Attend(attention) = &mut sublayer.mix {
+                *attention = windowed(attention.clone(), window);
+            }
+        }
+        if !layers.is_empty() {
+            target.stack.others.push(Other { layers, block });
+        }
+    }
+    Ok(family)
 }
 
 /// A decoder of this family, whose attention `change` may vary.

@@ -5,6 +5,8 @@ use glassformer_formula::{
     Tokens,
 };
 
+use serde_json::json;
+
 use crate::blocks::{across, activation, attention, input, pre_norm, tokens};
 use crate::rules::rule;
 use crate::{Config, Error, Family, Rule};
@@ -36,7 +38,9 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     let mixes = vec![Mix::Attend(past.clone()), Mix::Attend(across(&past)), Mix::Feed(feed)];
     let decoder = stack(config.size_or("num_decoder_layers", layers)?, mixes);
     let tied = config.flag_or("tie_word_embeddings", true)?;
-    let scale = tied.then(|| (width as f32).powf(-0.5));
+    let scaled = config.flag_or("scale_decoder_outputs", tied)?;
+    config.only("is_decoder", &[json!(false)])?;
+    let scale = scaled.then(|| (width as f32).powf(-0.5));
     let source = Side { input: input(words.clone()), stack: encoder };
     let target = Side { input: input(Tokens { table: Table::Source, ..words }), stack: decoder };
     let alone = config.architecture().ends_with("EncoderModel");

@@ -64,7 +64,11 @@ impl<'f> Lower<'f> {
 
     /// Positions and the step's own sinusoid, where they are added before every application (Universal Transformer).
     fn add_step(&mut self, at: &At<'f>, x: Value, step: usize) -> Result<Value, Error> {
-        let Position::Sinusoidal { base, layout, spread, offset, when: When::EveryStep } = at.stack.position
+        let again = |position: &&Position| {
+            matches!(position, Position::Sinusoidal { when: When::EveryStep, .. })
+        };
+        let Some(&Position::Sinusoidal { base, layout, spread, offset, .. }) =
+            at.stack.position.parts().iter().find(again)
         else {
             return Ok(x);
         };

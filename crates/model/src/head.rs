@@ -1,11 +1,10 @@
 //! What is read off the last stack.
 
-use glassformer_formula::{Clusters, Dense, Head, Input, Pool as PoolBy, Side as Given, Tokens};
+use glassformer_formula::{Cluster, Clusters, Dense, Head, Input, Pool as PoolBy, Side as Given, Tokens};
 use glassformer_graph::ops::{Activate, Adaptive, Linear, Pick, Pool, Pooling, Scale};
 use glassformer_graph::{Shape, Side, Value};
 
 use crate::Error;
-use crate::input::{Cluster, cluster_list};
 use crate::lower::{At, Lower, Out};
 use crate::sublayer::activation;
 
@@ -68,8 +67,7 @@ impl<'f> Lower<'f> {
         let stack_width = at.stack.width;
         match &self.formula.head {
             Head::Words { tied, bias, dense, scale } => {
-                let width = if *tied { tokens.width.unwrap_or(stack_width) } else { stack_width };
-                let mut x = self.dense(at, dense.as_ref(), x, width)?;
+                let mut x = self.dense(at, dense.as_ref(), x, tokens.width.unwrap_or(stack_width))?;
                 if let Some(scale) = scale {
                     x = self.build.add("scaled", Scale::all(*scale), &[x])?;
                 }
@@ -113,9 +111,9 @@ impl<'f> Lower<'f> {
         tokens: &Tokens,
         (clusters, tied): (&Clusters, bool),
     ) -> Result<Value, Error> {
-        let list = cluster_list(clusters, tokens.vocabulary, at.stack.width);
+        let list = clusters.list(tokens.vocabulary, at.stack.width);
         let mut inputs = Vec::new();
-        for Cluster { index, from, to, width } in &list {
+        for (index, Cluster { from, to, width }) in list.iter().enumerate() {
             let name = index.to_string();
             let path = format!("head.{name}");
             let down = self.parameter(&format!("{path}.down.weight"), Shape::fixed(*width, at.stack.width))?;
@@ -124,7 +122,7 @@ impl<'f> Lower<'f> {
             let weight = self.parameter(&owner, Shape::fixed(to - from, *width))?;
             let bias = self.parameter(&format!("{path}.bias"), Shape::fixed(1, to - from))?;
             inputs.push(self.build.add(&name, Linear, &[lowered, weight, bias])?); // [picked, words of the cluster]
-            if *index == 0 && list.len() > 1 {
+            if index == 0 && list.len() > 1 {
                 let weight = self.parameter("head.clusters.weight", Shape::fixed(list.len() - 1, *width))?;
                 let bias = self.parameter("head.clusters.bias", Shape::fixed(1, list.len() - 1))?;
                 inputs.push(self.build.add("clusters", Linear, &[lowered, weight, bias])?);

@@ -1,6 +1,6 @@
 //! How rows come in: token ids or patches, then positions, then a norm.
 
-use glassformer_formula::{Clusters, Input, InputScale, Lead, Patches, Table, Tokens};
+use glassformer_formula::{Cluster, Clusters, Input, InputScale, Lead, Patches, Table, Tokens};
 use glassformer_graph::ops::{Add, Ids, Lead as LeadOp, Linear, Lookup, Scale};
 use glassformer_graph::{Rows, Shape, Side, Value};
 
@@ -63,8 +63,8 @@ impl<'f> Lower<'f> {
     /// The sum over clusters of `table[id − from] Pᵀ`; an id is in exactly one of them.
     fn clustered(&mut self, at: &At<'f>, tokens: &Tokens, clusters: &Clusters) -> Result<Value, Error> {
         let mut sum = None;
-        for cluster in cluster_list(clusters, tokens.vocabulary, at.stack.width) {
-            let Cluster { index, from, to, width } = cluster;
+        for (index, cluster) in clusters.list(tokens.vocabulary, at.stack.width).into_iter().enumerate() {
+            let Cluster { from, to, width } = cluster;
             let path = format!("{}.{index}", at.weights);
             let table = self.parameter(&format!("{path}.tokens"), Shape::fixed(to - from, width))?;
             let ids = Ids::Cluster { side: at.side, from, to };
@@ -93,25 +93,4 @@ impl<'f> Lower<'f> {
             }
         }
     }
-}
-
-/// One cluster of a vocabulary.
-pub(crate) struct Cluster {
-    pub index: usize,
-    pub from: usize,
-    pub to: usize,
-    pub width: usize,
-}
-
-/// The clusters of a vocabulary with the widths of their tables.
-pub(crate) fn cluster_list(clusters: &Clusters, vocabulary: usize, width: usize) -> Vec<Cluster> {
-    let ends = clusters.cuts.iter().copied().chain([vocabulary]);
-    let starts = std::iter::once(0).chain(clusters.cuts.iter().copied());
-    let mut narrowed = width;
-    let mut list = Vec::new();
-    for (index, (from, to)) in starts.zip(ends).enumerate() {
-        list.push(Cluster { index, from, to, width: narrowed });
-        narrowed /= clusters.divisor.max(1);
-    }
-    list
 }

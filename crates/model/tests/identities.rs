@@ -25,6 +25,7 @@ fn small(name: &str) -> Formula {
         };
         if let glassformer_formula::Input::Tokens(tokens) = &mut side.input {
             tokens.vocabulary = common::VOCABULARY;
+            tokens.clusters = None;
         }
         for sublayer in &mut side.stack.block {
             match &mut sublayer.mix {

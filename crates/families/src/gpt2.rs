@@ -1,0 +1,65 @@
+//! GPT-2 (Radford et al. 2019): learned positions, pre-norm, gelu; its files hold matrices transposed and q, k, v as one.
+
+use glassformer_formula::{
+    Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias, Reach, Side, Stack,
+};
+use serde_json::json;
+
+use crate::blocks::{activation, attention, heads, input, plain, pre_norm, tokens, words};
+use crate::rules::{How, how, rule};
+use crate::{Config, Error, Family, Rule};
+
+/// `GPT2LMHeadModel` and `GPT2ForSequenceClassification`.
+pub(crate) fn gpt2(config: &Config) -> Result<Family, Error> {
+    config.only("scale_attn_weights", &[json!(true)])?;
+    config.only("scale_attn_by_inverse_layer_idx", &[json!(false)])?;
+    let _ = config.get("n_ctx"); // the same as n_positions
+    let width = config.size("n_embd")?;
+    let query = config.size("n_head")?;
+    let norm = Norm::Layer { epsilon: config.float_or("layer_norm_epsilon", 1e-5)? as f32, bias: true };
+    let own = attention(heads(width, query, query)?, Reach::Past, ProjectionBias::ALL);
+    let act = activation(config, "activation_function", "gelu_new")?;
+    let feed = plain(config.size_or("n_inner", 4 * width)?, act);
+    let stack = Stack {
+        width,
+        depth: Depth::Layers(config.size("n_layer")?),
+        position: Position::Learned { max: config.size_or("n_positions", 1024)?, offset: 0 },
+        block: pre_norm(vec![Mix::Attend(own), feed], norm),
+        others: Vec::new(),
+        final_norm: Some(norm),
+    };
+    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let (pooler, head) = match config.architecture() {
+        "GPT2ForSequenceClassification" => {
+            let head = Head::Classes { count: config.labels(), bias: false };
+            (Some(Pooler { pool: Pool::Last, dense: None }), head)
+        }
+        "GPT2Model" => (None, Head::Rows),
+        _ => (None, words(tied, false)),
+    };
+    let side = Side { input: input(tokens(config.size("vocab_size")?)), stack };
+    let mut family = Family::new(Formula { source: None, target: Some(side), pooler, head }, rules());
+    family.prefixes = &["transformer."];
+    family.skipped = if tied { &["lm_head.weight"] } else { &[] };
+    Ok(family)
+}
+
+fn rules() -> Vec<Rule> {
+    let third = |part| How::TransposedPart { part, of: 3 };
+    let whole = How::TransposedPart { part: 0, of: 1 };
+    vec![
+        rule("target.embed.tokens", "wte.weight"),
+        rule("target.embed.positions", "wpe.weight"),
+        rule("target.{n}.attend.norm_in.{norm}", "h.{n}.ln_1.{norm}"),
+        how("target.{n}.attend.query.{wb}", "h.{n}.attn.c_attn.{wb}", third(0)),
+        how("target.{n}.attend.key.{wb}", "h.{n}.attn.c_attn.{wb}", third(1)),
+        how("target.{n}.attend.value.{wb}", "h.{n}.attn.c_attn.{wb}", third(2)),
+        how("target.{n}.attend.output.{wb}", "h.{n}.attn.c_proj.{wb}", whole),
+        rule("target.{n}.feed.norm_in.{norm}", "h.{n}.ln_2.{norm}"),
+        how("target.{n}.feed.up.{wb}", "h.{n}.mlp.c_fc.{wb}", whole),
+        how("target.{n}.feed.down.{wb}", "h.{n}.mlp.c_proj.{wb}", whole),
+        rule("target.norm.{norm}", "ln_f.{norm}"),
+        rule("head.weight", "lm_head.weight"),
+        rule("head.weight", "score.weight"),
+    ]
+}
