@@ -8,7 +8,7 @@ use crate::{Config, Error};
 /// The rotary position of `config`; `size` if only a part of each head turns.
 pub(crate) fn rotary(config: &Config, size: Option<usize>) -> Result<Rotary, Error> {
     let parameters = config.get("rope_parameters").or_else(|| config.get("rope_scaling"));
-    let _ = (config.get("rope_parameters"), config.get("rope_scaling"));
+    let _ = (config.get("rope_parameters"), config.get("rope_scaling")); // both read, whichever counts
     let number = |key: &str| parameters.and_then(|p| p.get(key)).and_then(Value::as_f64);
     let base = match number("rope_theta") {
         Some(base) => base,
@@ -39,7 +39,13 @@ pub(crate) fn rotary(config: &Config, size: Option<usize>) -> Result<Rotary, Err
             original: original()?,
             fast: number("beta_fast").unwrap_or(32.0),
             slow: number("beta_slow").unwrap_or(1.0),
-            magnitude: number("attention_factor"),
+            magnitude: number("attention_factor").or_else(|| {
+                let sharpened = |m: f64, factor: f64| if factor > 1.0 { 0.1 * m * factor.ln() + 1.0 } else { 1.0 };
+                let (top, bottom) = (number("mscale")?, number("mscale_all_dim")?);
+                let factor = number("factor")?;
+                (top != 0.0 && bottom != 0.0).then(|| sharpened(top, factor) / sharpened(bottom, factor))
+            }),
+            whole: parameters.and_then(|p| p.get("truncate")).and_then(Value::as_bool).unwrap_or(true),
         },
         "llama3" => Scaling::Llama3 {
             factor: wanted("factor")?,

@@ -16,8 +16,10 @@ pub(crate) fn turns(rotary: &Rotary, turning: usize) -> (Turns, f32) {
         Scaling::Dynamic { factor, original } => {
             (Turns::Dynamic { base: rotary.base, factor: *factor, original: *original }, 1.0)
         }
-        Scaling::Yarn { factor, original, fast, slow, magnitude } => {
-            let kept = yarn_ramp(rotary.base, turning, *original, (*fast, *slow));
+        Scaling::Yarn { factor, original, fast, slow, magnitude, whole } => {
+            let ends = yarn_ends(rotary.base, turning, *original, (*fast, *slow));
+            let ends = if *whole { (ends.0.floor(), ends.1.ceil()) } else { ends };
+            let kept = yarn_ramp(turning, ends);
             let turn = |i: usize| plain(i) * (kept(i) + (1.0 - kept(i)) / factor);
             let magnitude =
                 magnitude.unwrap_or_else(|| if *factor > 1.0 { 0.1 * factor.ln() + 1.0 } else { 1.0 });
@@ -41,12 +43,15 @@ pub(crate) fn turns(rotary: &Rotary, turning: usize) -> (Turns, f32) {
     }
 }
 
-/// How much of each pair's turn is kept: 1 for pairs with more than `fast` turns over `original` positions, 0 for those with
-/// fewer than `slow`, linear in the pair's number between.
-fn yarn_ramp(base: f64, turning: usize, original: usize, (fast, slow): (f64, f64)) -> impl Fn(usize) -> f64 {
+/// The pairs that have `fast` and `slow` turns over `original` positions, as fractions.
+fn yarn_ends(base: f64, turning: usize, original: usize, (fast, slow): (f64, f64)) -> (f64, f64) {
     let pair_with = |turns: f64| turning as f64 * (original as f64 / (turns * TAU)).ln() / (2.0 * base.ln());
-    let low = pair_with(fast).floor().max(0.0);
-    let high = pair_with(slow).ceil().min(turning as f64 - 1.0);
+    (pair_with(fast), pair_with(slow))
+}
+
+/// How much of each pair's turn is kept: 1 up to the first end, 0 from the second on, linear in the pair's number between.
+fn yarn_ramp(turning: usize, (low, high): (f64, f64)) -> impl Fn(usize) -> f64 {
+    let (low, high) = (low.max(0.0), high.min(turning as f64 - 1.0));
     let high = if high == low { low + 0.001 } else { high };
     move |i| 1.0 - ((i as f64 - low) / (high - low)).clamp(0.0, 1.0)
 }
@@ -78,7 +83,7 @@ mod tests {
         close(Scaling::Linear { factor: 4.0 }, [0.25, 0.025, 0.0025, 0.00025]);
         let llama3 = Scaling::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 8192 };
         close(llama3, [1.0, 0.1, 0.01, 0.000_213_607_58]);
-        let yarn = Scaling::Yarn { factor: 4.0, original: 2048, fast: 32.0, slow: 1.0, magnitude: None };
+        let yarn = Scaling::Yarn { factor: 4.0, original: 2048, fast: 32.0, slow: 1.0, magnitude: None, whole: true };
         let magnitude = close(yarn, [1.0, 0.1, 0.00625, 0.00025]);
         assert!((magnitude - 1.138_629_4).abs() < 1e-6);
     }

@@ -263,7 +263,7 @@ fn scaling(report: &mut Report, at: &str, given: &Scaling, rotated: usize) {
                 );
             }
         }
-        Scaling::Yarn { factor, original, fast, slow, magnitude } => {
+        Scaling::Yarn { factor, original, fast, slow, magnitude, whole: _ } => {
             let at = format!("{at}.yarn");
             report.positive(format!("{at}.factor"), *factor);
             report.size(format!("{at}.original"), *original, limits::ROWS);

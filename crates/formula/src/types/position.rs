@@ -179,6 +179,9 @@ pub enum Scaling {
         /// What cosines and sines are multiplied by; without it, 0.1 ln(factor) + 1.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         magnitude: Option<f64>,
+        /// Whether the pairs where the change begins and ends are whole numbers.
+        #[serde(default = "yes")]
+        whole: bool,
     },
     /// Slow angles are interpolated between two wavelengths (`LLaMA` 3).
     Llama3 {
@@ -202,4 +205,8 @@ pub enum Scaling {
         /// What cosines and sines are multiplied by.
         magnitude: f64,
     },
+}
+
+fn yes() -> bool {
+    true
 }

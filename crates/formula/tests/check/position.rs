@@ -134,7 +134,7 @@ fn impossible_rotations_are_refused() {
         scaled(
             "target.stack.position.rotary.scaling.yarn.fast",
             "1 is not above slow = 32",
-            Scaling::Yarn { factor: 4.0, original: 32, fast: 1.0, slow: 32.0, magnitude: None },
+            Scaling::Yarn { factor: 4.0, original: 32, fast: 1.0, slow: 32.0, whole: true, magnitude: None },
         ),
         scaled(
             "target.stack.position.rotary.scaling.llama3.high",

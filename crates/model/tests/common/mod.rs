@@ -108,7 +108,7 @@ fn position(random: &mut Random, half: Half, depth: Depth, size: usize) -> Posit
             scaling: match random.below(4) {
                 0 => Scaling::Linear { factor: 2.0 },
                 1 => Scaling::Llama3 { factor: 4.0, low: 1.0, high: 4.0, original: 16 },
-                2 => Scaling::Yarn { factor: 4.0, original: 16, fast: 32.0, slow: 1.0, magnitude: None },
+                2 => Scaling::Yarn { factor: 4.0, original: 16, fast: 32.0, slow: 1.0, magnitude: None, whole: true },
                 _ => Scaling::None,
             },
         }),

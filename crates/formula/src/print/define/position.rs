@@ -153,7 +153,7 @@ pub(super) fn rotary(lines: &mut Vec<Expr>, rotary: &Rotary, head: usize) {
             let value = row![plain(base), prose(format!(" for texts of n > {original} rows, else "))];
             lines.push(row![Sign::Indent, scaled, Sign::Equals, value, theta()]);
         }
-        Scaling::Yarn { factor, original, fast, slow, magnitude } => {
+        Scaling::Yarn { factor, original, fast, slow, magnitude, whole: _ } => {
             line(angle(scaled.clone()));
             let mix = row![round(row![1, Sign::Minus, sub("r", "j")]), Sign::Beside, theta()];
             let slowed = row![sub("r", "j"), Sign::Beside, over(theta(), float(*factor))];
