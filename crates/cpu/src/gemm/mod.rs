@@ -15,12 +15,13 @@
 
 use crate::dispatch;
 use crate::isa::Isa;
-use micro::run;
+use tile::{Tile, run};
 
 mod micro;
 mod pack;
 #[cfg(test)]
 mod tests;
+mod tile;
 
 pub use pack::{Packed, Packing};
 
@@ -29,16 +30,16 @@ pub const PANEL: usize = crate::lanes::LANES;
 
 /// The most rows of a tile. More would read B less often from beyond L2, but leave fewer tiles for the threads.
 const TILE_ROWS: usize = 126;
-/// The most panels of a tile: with `BLOCK` steps of k, 1.2 MB of B.
-const TILE_PANELS: usize = 24;
+/// Panels side by side in the widest register tile; tiles are whole numbers of these.
+const UNIT: usize = 4;
+/// The most units of a tile: 384 columns, whose `BLOCK` steps of B are 0.6 MB.
+const TILE_UNITS: usize = 6;
 /// Up to here a product has few rows: it is a matter of reading B.
 const FEW_ROWS: usize = 16;
-/// The fewest panels of a tile: the width of the widest register tile.
-const LEAST_PANELS: usize = 4;
 /// Below this many tiles, narrower ones keep more threads busy.
 const ENOUGH_TILES: usize = 32;
 /// The most steps of k between two visits to C: six rows of A take 18 KB of L1.
-const BLOCK: usize = 768;
+const BLOCK: usize = 384;
 /// The same where A is copied, so that a tile's rows of it take half of that in L2.
 const BLOCK_COPIED: usize = 384;
 
@@ -127,11 +128,13 @@ impl Product {
     }
 
     fn cut(&self) -> Cut {
-        let panels = self.columns.div_ceil(PANEL);
         let down = self.rows.div_ceil(TILE_ROWS);
-        let wide = panels.div_ceil(TILE_PANELS);
-        let narrow = panels.div_ceil(LEAST_PANELS);
-        let across = if down == 0 { 0 } else { wide.max(ENOUGH_TILES.div_ceil(down).min(narrow)) };
+        let units = self.columns.div_ceil(UNIT * PANEL);
+        let across = if down == 0 {
+            0
+        } else {
+            units.div_ceil(TILE_UNITS).max(ENOUGH_TILES.div_ceil(down).min(units))
+        };
         Cut { down, across }
     }
 
@@ -149,8 +152,10 @@ impl Product {
         assert!(scratch.len() >= Self::SCRATCH, "a tile needs {} numbers of scratch", Self::SCRATCH);
         let Cut { down, across } = self.cut();
         let (row, row_end) = part(self.rows, down, tile % down);
-        let (panel, panel_end) = part(self.columns.div_ceil(PANEL), across, tile / down);
-        let tile = micro::Tile { row, row_end, panel, panel_end, scratch: scratch.as_mut_ptr() };
+        let panels = self.columns.div_ceil(PANEL);
+        let (unit, unit_end) = part(panels.div_ceil(UNIT), across, tile / down);
+        let (panel, panel_end) = (unit * UNIT, panels.min(unit_end * UNIT));
+        let tile = Tile { row, row_end, panel, panel_end, scratch: scratch.as_mut_ptr() };
         // SAFETY: the caller's promise; the tile lies inside the product.
         unsafe { dispatch!(isa, run(self, &tile)) }
     }

@@ -229,12 +229,14 @@ fn tiles_cover_everything_and_are_never_empty() {
             begin: Begin::Zero,
         };
         let Cut { down, across } = product.cut();
-        for (len, count) in [(rows, down), (columns.div_ceil(PANEL), across)] {
+        for (len, count) in [(rows, down), (columns.div_ceil(UNIT * PANEL), across)] {
             let parts: Vec<_> = (0..count).map(|index| part(len, count, index)).collect();
             assert!(parts.iter().all(|(begin, end)| begin < end));
             assert!(parts.windows(2).all(|pair| pair[0].1 == pair[1].0));
             assert_eq!((parts[0].0, parts[count - 1].1), (0, len));
         }
-        assert!(rows.div_ceil(down) <= TILE_ROWS && columns.div_ceil(PANEL).div_ceil(across) <= TILE_PANELS);
+        assert!(
+            rows.div_ceil(down) <= TILE_ROWS && columns.div_ceil(UNIT * PANEL).div_ceil(across) <= TILE_UNITS
+        );
     }
 }
