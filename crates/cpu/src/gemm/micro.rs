@@ -1,7 +1,9 @@
 //! The register tile: a few rows × a few panels, accumulated in registers over a block of k.
 #![allow(clippy::needless_range_loop)] // rows and panels are counted: that is what the compiler unrolls
 
-use super::{Begin, Matrix, PANEL, UNIT};
+use super::{Begin, Matrix, PANEL};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::dispatch::{on_avx2, on_avx512};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{Lanes, Scalar};
@@ -15,20 +17,36 @@ pub(super) trait Registers: Lanes {
     /// The most rows times panels, where there is more than one panel. The rest holds B and an element of A.
     const ACCUMULATORS: usize;
 
-    /// The most panels of a register tile of `height` rows.
+    /// Calls a function compiled for these lanes, and does not inline it.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn enter(kernel: impl FnOnce());
+
+    /// The width of the next register tile, of `height` rows, where `panels` panels are left: 1, 2 or 4.
     #[inline(always)]
-    fn widest(height: usize) -> usize {
-        (Self::ACCUMULATORS / height).clamp(1, UNIT)
+    fn width(height: usize, panels: usize) -> usize {
+        match (Self::ACCUMULATORS / height).min(panels) {
+            4.. => 4,
+            2 | 3 => 2,
+            0 | 1 => 1,
+        }
     }
 }
 
-/// 6 × 64, for few rows up to 8 × 48: 24 of the 32 registers. For many rows, 8 × 48, 12 × 32 and 14 × 32 were no faster,
+/// 6 × 64, for few rows up to 8 × 32: at most 24 of the 32 registers. For many rows, 8 × 48, 12 × 32 and 14 × 32 were no faster,
 /// and waste more on odd sizes; more than eight rows of A, 4096 bytes apart, would not stay in L1 together.
 #[cfg(target_arch = "x86_64")]
 impl Registers for Avx512 {
     const ROWS: usize = 6;
     const MOST_ROWS: usize = 8;
     const ACCUMULATORS: usize = 24;
+
+    #[inline(always)]
+    unsafe fn enter(kernel: impl FnOnce()) {
+        // SAFETY: the caller's promise.
+        unsafe { on_avx512(kernel) }
+    }
 }
 
 /// 6 × 16: 12 of the 16 registers, since sixteen lanes take two.
@@ -37,6 +55,12 @@ impl Registers for Avx2 {
     const ROWS: usize = 6;
     const MOST_ROWS: usize = 6;
     const ACCUMULATORS: usize = 4;
+
+    #[inline(always)]
+    unsafe fn enter(kernel: impl FnOnce()) {
+        // SAFETY: the caller's promise.
+        unsafe { on_avx2(kernel) }
+    }
 }
 
 /// 2 × 16: 8 of the 16 registers of SSE2, four lanes in each.
@@ -44,6 +68,11 @@ impl Registers for Scalar {
     const ROWS: usize = 2;
     const MOST_ROWS: usize = 2;
     const ACCUMULATORS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn enter(kernel: impl FnOnce()) {
+        kernel();
+    }
 }
 
 /// One register tile's work over one block of k.
@@ -104,12 +133,24 @@ unsafe fn by_width<L: Registers, const M: usize>(width: usize, micro: &Micro) {
     // SAFETY: the caller's promise.
     unsafe {
         match width {
-            1 => multiply_add::<L, M, 1>(micro),
-            2 if L::ACCUMULATORS >= 2 * M => multiply_add::<L, M, 2>(micro),
-            3 if L::ACCUMULATORS >= 3 * M => multiply_add::<L, M, 3>(micro),
-            4 if L::ACCUMULATORS >= 4 * M => multiply_add::<L, M, 4>(micro),
+            4 if L::ACCUMULATORS >= 4 * M => enter::<L, M, 4>(micro),
+            2 if L::ACCUMULATORS >= 2 * M => enter::<L, M, 2>(micro),
+            1 => enter::<L, M, 1>(micro),
             _ => unreachable!("a register tile of {M} rows has not {width} panels"),
         }
+    }
+}
+
+/// # Safety
+/// As for [`multiply`].
+#[inline(always)]
+unsafe fn enter<L: Registers, const M: usize, const P: usize>(micro: &Micro) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        L::enter(
+            #[inline(always)]
+            || multiply_add::<L, M, P>(micro),
+        );
     }
 }
 

@@ -1,5 +1,7 @@
 //! One tile of a product: blocks of k, strips of rows, register tiles from left to right; and what to fetch meanwhile.
 
+use std::ops::Range;
+
 use super::micro::{Ahead, Micro, Registers, multiply};
 use super::{
     BLOCK, BLOCK_COPIED, BLOCK_FEW, Begin, FEW_ROWS, Matrix, PANEL, Product, STREAM_AHEAD, TILE_ROWS, part,
@@ -111,8 +113,6 @@ impl Block<'_> {
         let Self { product, tile, k, .. } = *self;
         let (row, row_end) = part(self.rows(), self.strips, strip);
         let height = row_end - row;
-        let panels = tile.panel_end - tile.panel;
-        let across = panels.div_ceil(L::widest(height));
         let begin = if k == 0 { product.begin } else { Begin::Existing };
         let bias = product.bias.filter(|_| self.k_end == product.k);
         // SAFETY: every address lies inside A, B, C, the bias or the scratch; what lies ahead is only prefetched.
@@ -122,9 +122,9 @@ impl Block<'_> {
             } else {
                 Matrix { start: product.a.start.add((tile.row + row) * product.a.row + k), ..product.a }
             };
-            for index in 0..across {
-                let (first, end) = part(panels, across, index);
-                let (panel, width) = (tile.panel + first, end - first);
+            let mut panel = tile.panel;
+            while panel < tile.panel_end {
+                let width = L::width(height, tile.panel_end - panel);
                 let b = product.b.add((panel * product.k + k) * PANEL);
                 let micro = Micro {
                     steps: self.steps(),
@@ -136,34 +136,38 @@ impl Block<'_> {
                     columns: (width * PANEL).min(product.columns - panel * PANEL),
                     begin,
                     bias: bias.map(|bias| bias.add(panel * PANEL)),
-                    a_ahead: self.a_ahead(strip, row_end, (index, across)),
+                    a_ahead: self.a_ahead(strip, row_end, panel..panel + width),
                     b_ahead: self.b_ahead(strip, width, b),
                 };
                 multiply::<L>(height, width, &micro);
+                panel += width;
             }
         }
     }
 
-    /// What register tile `index` of `across` fetches of A, for the next strip or, of an A to be copied, the next block.
+    /// What the register tile over `panels` fetches of A: its share of the next strip or, where A is copied, of the next
+    /// block.
     #[inline(always)]
-    fn a_ahead(&self, strip: usize, row_end: usize, (index, across): (usize, usize)) -> Ahead {
+    fn a_ahead(&self, strip: usize, row_end: usize, panels: Range<usize>) -> Ahead {
         let Self { product, tile, k, k_end, .. } = *self;
         let Matrix { start, row, column } = product.a;
+        let across = tile.panel_end - tile.panel;
+        let (first, end) = (panels.start - tile.panel, panels.end - tile.panel);
+        let next_steps = self.steps().min(product.k - k_end);
         if self.copied {
-            let steps = if row == 1 { self.steps().min(product.k - k_end) } else { 0 };
-            let (step, step_end) = part(steps, self.strips * across, strip * across + index);
-            let start = start.wrapping_add(tile.row * row + (k_end + step) * column);
-            Ahead { start, stride: column, count: step_end - step, len: self.rows() }
+            let steps = if row == 1 { next_steps } else { 0 };
+            let share = |panel: usize| steps * (strip * across + panel) / (self.strips * across);
+            let start = start.wrapping_add(tile.row * row + (k_end + share(first)) * column);
+            Ahead { start, stride: column, count: share(end) - share(first), len: self.rows() }
         } else {
             // After the last strip comes the first one of the next block.
-            let (first, next, steps) = if strip + 1 == self.strips {
-                (0, k_end, self.steps().min(product.k - k_end))
-            } else {
-                (row_end, k, self.steps())
+            let (next_row, next_k, steps) = match self.strips - strip {
+                1 => (0, k_end, next_steps),
+                _ => (row_end, k, self.steps()),
             };
-            let (step, step_end) = part(steps, across, index);
-            let start = start.wrapping_add((tile.row + first) * row + next + step);
-            Ahead { start, stride: row, count: self.rows() - first, len: step_end - step }
+            let share = |panel: usize| steps * panel / across;
+            let start = start.wrapping_add((tile.row + next_row) * row + next_k + share(first));
+            Ahead { start, stride: row, count: self.rows() - next_row, len: share(end) - share(first) }
         }
     }
 
