@@ -1,7 +1,7 @@
 //! The register tile: a few rows × a few panels, accumulated in registers over a block of k.
 #![allow(clippy::needless_range_loop)] // rows and panels are counted: that is what the compiler unrolls
 
-use super::{Begin, Matrix, PANEL};
+use super::{Begin, Matrix, PANEL, STRIP};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::dispatch::{on_avx2, on_avx512};
 #[cfg(target_arch = "x86_64")]
@@ -38,7 +38,7 @@ pub(super) trait Registers: Lanes {
 /// and waste more on odd sizes; more than eight rows of A, 4096 bytes apart, would not stay in L1 together.
 #[cfg(target_arch = "x86_64")]
 impl Registers for Avx512 {
-    const ROWS: usize = 6;
+    const ROWS: usize = STRIP;
     const MOST_ROWS: usize = 8;
     const ACCUMULATORS: usize = 24;
 
@@ -52,7 +52,7 @@ impl Registers for Avx512 {
 /// 6 × 16: 12 of the 16 registers, since sixteen lanes take two.
 #[cfg(target_arch = "x86_64")]
 impl Registers for Avx2 {
-    const ROWS: usize = 6;
+    const ROWS: usize = STRIP;
     const MOST_ROWS: usize = 6;
     const ACCUMULATORS: usize = 4;
 

@@ -28,8 +28,10 @@ pub use pack::{Packed, Packing};
 /// Columns in a panel of packed B: one value of [`crate::lanes::Lanes`].
 pub const PANEL: usize = crate::lanes::LANES;
 
+/// The rows that a register tile has, where there are many; tiles are whole numbers of these.
+const STRIP: usize = 6;
 /// The most rows of a tile. More would read B less often from beyond L2, but leave fewer tiles for the threads.
-const TILE_ROWS: usize = 126;
+const TILE_ROWS: usize = 21 * STRIP;
 /// Panels side by side in the widest register tile; tiles are whole numbers of these.
 const UNIT: usize = 4;
 /// The most units of a tile: 384 columns, whose `BLOCK` steps of B are 0.6 MB.
@@ -151,7 +153,8 @@ impl Product {
     pub unsafe fn run_tile(&self, isa: Isa, tile: usize, scratch: &mut [f32]) {
         assert!(scratch.len() >= Self::SCRATCH, "a tile needs {} numbers of scratch", Self::SCRATCH);
         let Cut { down, across } = self.cut();
-        let (row, row_end) = part(self.rows, down, tile % down);
+        let (strip, strip_end) = part(self.rows.div_ceil(STRIP), down, tile % down);
+        let (row, row_end) = (strip * STRIP, self.rows.min(strip_end * STRIP));
         let panels = self.columns.div_ceil(PANEL);
         let (unit, unit_end) = part(panels.div_ceil(UNIT), across, tile / down);
         let (panel, panel_end) = (unit * UNIT, panels.min(unit_end * UNIT));

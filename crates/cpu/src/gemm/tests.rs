@@ -229,7 +229,7 @@ fn tiles_cover_everything_and_are_never_empty() {
             begin: Begin::Zero,
         };
         let Cut { down, across } = product.cut();
-        for (len, count) in [(rows, down), (columns.div_ceil(UNIT * PANEL), across)] {
+        for (len, count) in [(rows.div_ceil(STRIP), down), (columns.div_ceil(UNIT * PANEL), across)] {
             let parts: Vec<_> = (0..count).map(|index| part(len, count, index)).collect();
             assert!(parts.iter().all(|(begin, end)| begin < end));
             assert!(parts.windows(2).all(|pair| pair[0].1 == pair[1].0));
