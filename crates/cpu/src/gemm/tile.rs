@@ -1,13 +1,11 @@
-//! One tile of a product: blocks of k, strips of rows, register tiles from left to right; and what to fetch meanwhile.
+//! One band of a tile: blocks of k, strips of rows, register tiles from left to right; and what to fetch meanwhile.
 
 use super::micro::{Ahead, Micro, Registers, multiply};
-use super::{
-    BLOCK, BLOCK_COPIED, BLOCK_FEW, Begin, FEW_ROWS, Matrix, PANEL, Product, STREAM_AHEAD, TILE_ROWS, part,
-};
+use super::{BAND, BLOCK, BLOCK_FEW, Begin, FEW_ROWS, Matrix, PANEL, Product, STREAM_AHEAD, part};
 use crate::lanes::LANES;
 use std::ops::Range;
 
-/// The part of C that [`run`] computes.
+/// The part of C that [`run`] computes: a band of a tile.
 pub(super) struct Tile {
     pub row: usize,
     pub row_end: usize,
@@ -31,7 +29,7 @@ struct Block<'a> {
     copied: bool,
 }
 
-/// Computes one tile.
+/// Computes one band of a tile.
 ///
 /// # Safety
 /// As for [`Product::run_tile`]; the tile lies inside the product.
@@ -39,11 +37,7 @@ struct Block<'a> {
 pub(super) unsafe fn run<L: Registers>(product: &Product, tile: &Tile) {
     let copied = product.a.column != 1;
     let few = product.rows <= FEW_ROWS;
-    let longest = match (copied, few) {
-        (true, _) => BLOCK_COPIED,
-        (false, true) => BLOCK_FEW,
-        (false, false) => BLOCK,
-    };
+    let longest = if few { BLOCK_FEW } else { BLOCK };
     let rows = tile.row_end - tile.row;
     let strips = rows.div_ceil(if few { L::MOST_ROWS } else { L::ROWS });
     // As even as possible: 4 rows and 3, not 6 and 1.
@@ -51,7 +45,7 @@ pub(super) unsafe fn run<L: Registers>(product: &Product, tile: &Tile) {
     // With k = 0 there is still C to write.
     let blocks = product.k.div_ceil(longest).max(1);
     for index in 0..blocks {
-        let (k, k_end) = part(product.k, blocks, index);
+        let Range { start: k, end: k_end } = part(product.k, blocks, index);
         let block = Block { product, tile, k, k_end, strips, height, copied };
         // SAFETY: the caller's promise.
         unsafe {
@@ -92,7 +86,7 @@ impl Block<'_> {
     unsafe fn copy<L: Registers>(&self) {
         let Matrix { start, row, column } = self.product.a;
         let rows = self.rows();
-        assert!(rows <= TILE_ROWS && self.steps() <= BLOCK_COPIED);
+        assert!(rows <= BAND && self.steps() <= BLOCK);
         for step in 0..self.steps() {
             // SAFETY: the rows and the step lie inside A; the scratch has a place for each of them.
             unsafe {
