@@ -139,9 +139,10 @@ impl Samples {
 
 impl std::fmt::Display for Samples {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Quiet is a round in which the limit was nearly as high as it ever was.
-        let highest = self.0.iter().flat_map(|sample| sample.limits).fold(0.0, f64::max);
-        let quiet = |sample: &&Sample| sample.limits.iter().all(|limit| *limit > 0.95 * highest);
+        // Quiet is a round in which the limit was nearly as high before and after as it usually is.
+        let usual = median(self.0.iter().flat_map(|sample| sample.limits));
+        let quiet =
+            |sample: &&Sample| sample.limits.iter().all(|limit| (0.97..1.03).contains(&(limit / usual)));
         let shares = |samples: Vec<&Sample>| 100.0 * median(samples.into_iter().map(Sample::share));
         let all = shares(self.0.iter().collect());
         write!(f, "{all:>6.1} % ({:>5.1} %)", shares(self.0.iter().filter(quiet).collect()))
@@ -187,7 +188,7 @@ fn timed(work: impl FnOnce()) -> f64 {
 
 /// Multiply-adds per second on registers alone.
 fn peak_rate(isa: Isa, team: &Team) -> f64 {
-    const STEPS: usize = 400_000;
+    const STEPS: usize = 1_500_000;
     // As many chains as fit into the registers.
     let chains = if isa == Isa::Avx512 { 16 } else { 5 };
     let seconds = timed(|| {

@@ -41,15 +41,13 @@ const RESIDENT: usize = 1024;
 const UNIT: usize = 4;
 /// The most units of a tile: 384 columns, whose `BLOCK` steps of B are 0.6 MB.
 const TILE_UNITS: usize = 6;
-/// Up to here a product has few rows: it is a matter of reading B.
-const FEW_ROWS: usize = 16;
+/// Up to here a product has few rows: it is a matter of reading B once, as fast as memory gives it.
+const FEW_ROWS: usize = 8;
 /// Below this many tiles, smaller ones keep more threads busy.
 const ENOUGH_TILES: usize = 32;
 /// The most steps of k between two visits to C. Six rows of A then take 9 KB of L1, and a band of A, where it is copied,
 /// 0.2 MB.
 const BLOCK: usize = 384;
-/// The same for few rows: what the next visit needs of B is fetched during this one, and must not be long.
-const BLOCK_FEW: usize = 256;
 /// How far ahead a single strip of rows fetches B, in numbers of each panel: half a page.
 const STREAM_AHEAD: usize = 512;
 

@@ -1,7 +1,7 @@
 //! One band of a tile: blocks of k, strips of rows, register tiles from left to right; and what to fetch meanwhile.
 
 use super::micro::{Ahead, Micro, Registers, multiply};
-use super::{BAND, BLOCK, BLOCK_FEW, Begin, FEW_ROWS, Matrix, PANEL, Product, STREAM_AHEAD, part};
+use super::{BAND, BLOCK, Begin, FEW_ROWS, Matrix, PANEL, Product, STREAM_AHEAD, part};
 use crate::lanes::LANES;
 use std::ops::Range;
 
@@ -36,14 +36,12 @@ struct Block<'a> {
 #[inline(always)]
 pub(super) unsafe fn run<L: Registers>(product: &Product, tile: &Tile) {
     let copied = product.a.column != 1;
-    let few = product.rows <= FEW_ROWS;
-    let longest = if few { BLOCK_FEW } else { BLOCK };
     let rows = tile.row_end - tile.row;
-    let strips = rows.div_ceil(if few { L::MOST_ROWS } else { L::ROWS });
+    let strips = rows.div_ceil(if rows <= FEW_ROWS { L::MOST_ROWS } else { L::ROWS });
     // As even as possible: 4 rows and 3, not 6 and 1.
     let height = rows.div_ceil(strips);
     // With k = 0 there is still C to write.
-    let blocks = product.k.div_ceil(longest).max(1);
+    let blocks = product.k.div_ceil(BLOCK).max(1);
     for index in 0..blocks {
         let Range { start: k, end: k_end } = part(product.k, blocks, index);
         let block = Block { product, tile, k, k_end, strips, height, copied };
