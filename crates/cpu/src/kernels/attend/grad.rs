@@ -225,6 +225,9 @@ impl Job<'_, '_> {
         let Call { op, run, .. } = call;
         let keys = call.keys_of(part.sequence);
         let scene = Scene::new(op, run.batch, part.sequence, keys);
+        if !scene.may_see(part.first..part.first + part.rows, tile.start) {
+            return;
+        }
         let globals = scene.globals(tile.start);
         let mut seen = [0; QUERIES];
         for (i, seen) in seen[..part.rows].iter_mut().enumerate() {

@@ -8,7 +8,8 @@
 //!
 //! 1. Keys come in tiles of [`TILE`](sight::TILE), counted from key 0 of their sequence, in order.
 //! 2. A score is one chain of multiply-adds over the head's numbers, times the scale, plus what the distance adds.
-//! 3. A tile's exponentials are added in sixteen lanes, then by [`Lanes::sum`](crate::lanes::Lanes::sum).
+//! 3. Exponentials are relative to a level, which a row's own scores raise (see `soften`). They are added in sixteen
+//!    lanes, key j in lane j mod 16, and in the end by [`Lanes::sum`](crate::lanes::Lanes::sum).
 //! 4. Each number of a mixture of values is one chain over the keys that the query sees; what it does not see is skipped,
 //!    and a tile of which it sees nothing changes nothing.
 //!

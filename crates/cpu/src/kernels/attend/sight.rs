@@ -47,10 +47,19 @@ impl<'a> Scene<'a> {
 
     /// What query `i` of the sequence sees.
     pub fn sight(&self, i: usize) -> Sight {
+        if self.op.looks(self.batch, self.row + i) { self.reached(i) } else { Sight::default() }
+    }
+
+    /// Whether one of these queries may see something of the tile from `start`. What they reach grows and moves with
+    /// them, so the first and the last tell.
+    pub fn may_see(&self, queries: Range<usize>, start: usize) -> bool {
+        let all = self.reached(queries.start).join(self.reached(queries.end - 1));
+        all.bits(start, u64::MAX) != 0
+    }
+
+    /// What query `i` sees if it looks at all.
+    fn reached(&self, i: usize) -> Sight {
         let KeySpan { first, end, offset, .. } = self.keys;
-        if !self.op.looks(self.batch, self.row + i) {
-            return Sight::default();
-        }
         let at = offset + i;
         let end = match self.op.reach {
             Reach::Both => end,

@@ -89,7 +89,8 @@ impl Soften<'_> {
             }
             let sums = self.sums.chunks_exact_mut(LANES);
             for (r, (row, sums)) in self.scores.chunks_exact_mut(TILE).zip(sums).enumerate() {
-                if self.seen[r] == 0 {
+                if self.seen[r] == 0 || self.levels[r] == f32::NEG_INFINITY {
+                    self.seen[r] = 0;
                     continue;
                 }
                 let (level, mut sum) = (L::splat(self.levels[r]), L::load(sums.as_ptr()));

@@ -178,6 +178,19 @@ fn a_row_that_sees_nothing_is_zero() {
 }
 
 #[test]
+fn scores_that_overflow_are_not_seen() {
+    let op = plain(1, 1, 2);
+    let batch = sequences(&[100]);
+    let fill = |x: f32| Numbers { rows: 100, width: 2, data: vec![x; 200] };
+    let mut inputs = vec![fill(1e30), fill(-1e30), fill(1.0)];
+    // The whole first tile overflows; the first key after it does not.
+    inputs[1].data[64 * 2..].fill(0.0);
+    let made = run(&op.into(), &inputs, &batch, &mut State::default(), How::best());
+    assert!(made[0].part(0..64).data.iter().all(|&x| x == 0.0));
+    assert!(made[0].part(64..100).data.iter().all(|&x| x == 1.0));
+}
+
+#[test]
 fn more_heads_than_queries_in_a_part_share_a_key() {
     let mut random = Random::new(6);
     let op = plain(200, 1, 4);

@@ -228,9 +228,15 @@ fn sequences(lengths: &[usize]) -> Batch<'static> {
     batch
 }
 
-/// Random inputs for `op`.
+/// Random inputs for `op`. Some queries are long, so that a softmax has scores far apart.
 fn draw(op: &Attend, batch: &Batch<'_>, random: &mut Random) -> Vec<Numbers> {
     let mut inputs = vec![Numbers::normal(batch.target.rows(), op.heads * op.size, random)];
+    for row in inputs[0].data.chunks_mut(op.heads * op.size) {
+        let factor = *random.pick(&[1.0, 1.0, 1.0, 6.0]);
+        for x in row {
+            *x *= factor;
+        }
+    }
     if let Keys::Rows(rows) = op.keys {
         for _ in 0..2 {
             inputs.push(Numbers::normal(batch.count(rows), op.key_heads * op.size, random));
