@@ -60,7 +60,7 @@ impl Terminal {
             let number = |at: usize| {
                 let padded = right(&text[at], cell);
                 match shown.style {
-                    Style::Heat => self.ink(Ink::Heat((given[at] * 6.0) as usize), &padded),
+                    Style::Heat => self.ink(Ink::Heat((given[at] * 6.0).round() as usize), &padded),
                     Style::Matrix | Style::Bars => padded,
                 }
             };
