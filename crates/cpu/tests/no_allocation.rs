@@ -55,7 +55,7 @@ fn batch(lengths: &[usize], past: usize) -> Batch<'static> {
 #[test]
 fn later_runs_allocate_nothing() {
     for threads in [1, 2] {
-        let cpu = Cpu::new(threads);
+        let cpu = Cpu::new(threads).sharing_everything();
         for purpose in [Purpose::Encode, Purpose::Decode, Purpose::Train] {
             let stack =
                 Stack { layers: 2, width: 32, heads: 4, hidden: 48, vocabulary: 50, longest: 40, purpose };

@@ -68,6 +68,37 @@ pub(crate) struct Needs {
     pub reads: Reads,
     /// Which slot of which pages it uses.
     pub pages: Option<(Which, usize, Access)>,
+    /// How its work grows.
+    pub work: Work,
+}
+
+/// How the work of a step grows with its sizes. A rough guess will do: it only tells small steps from large ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Work {
+    /// With the numbers that it reads and writes.
+    #[default]
+    Numbers,
+    /// As a product over the columns of its first input.
+    OverColumns,
+    /// As a product over the rows of its first input.
+    OverRows,
+    /// With queries times keys.
+    Pairs(Attend),
+}
+
+impl Work {
+    /// The work of a step in numbers handled, some four of which take a nanosecond.
+    pub fn of(self, inputs: &[Block], outputs: &[Block], run: &Context<'_>) -> usize {
+        let numbers = |blocks: &[Block]| blocks.iter().map(|block| block.rows * block.width).sum::<usize>();
+        // Reading B takes longer than multiplying it by a few rows.
+        let product = |rows: usize, b: usize| b * rows.div_ceil(4);
+        match self {
+            Self::Numbers => numbers(inputs) + numbers(outputs),
+            Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
+            Self::OverRows => product(outputs[0].rows, inputs[0].rows * outputs[0].width),
+            Self::Pairs(op) => run.pairs(&op) * op.heads * op.size / 2 + numbers(outputs),
+        }
+    }
 }
 
 /// What a kernel reads.
@@ -94,8 +125,8 @@ pub(crate) enum Access {
 }
 
 impl Needs {
-    fn product(workspace: usize, reads: Reads) -> Self {
-        Self { workspace, scratch: Product::SCRATCH, reads, pages: None }
+    fn product(workspace: usize, reads: Reads, work: Work) -> Self {
+        Self { workspace, scratch: Product::SCRATCH, reads, pages: None, work }
     }
 
     fn attend(op: &Attend, scratch: usize) -> Self {
@@ -103,7 +134,7 @@ impl Needs {
             Keys::Pages(which, slot) => Some((which, slot, Access::Read)),
             Keys::Rows(_) => None,
         };
-        Self { scratch, pages, ..Self::default() }
+        Self { scratch, pages, work: Work::Pairs(*op), ..Self::default() }
     }
 }
 
@@ -111,12 +142,17 @@ impl Needs {
 pub(crate) fn needs(op: &Op, inputs: &[Shape], capacity: &Capacity) -> Needs {
     let rows = |k: usize| capacity.count(inputs[k].rows);
     match op {
-        Op::Linear(_) => Needs::product(0, Reads::Packed(1, Packs::Transposed)),
-        Op::LinearInputGrad(_) | Op::LinearWeightGrad(_) => Needs::product(0, Reads::Packed(1, Packs::Rows)),
-        Op::Squeeze(_) => Needs::product(linear::squeeze_workspace(rows(0), inputs[0].width), Reads::Inputs),
+        Op::Linear(_) => Needs::product(0, Reads::Packed(1, Packs::Transposed), Work::OverColumns),
+        Op::LinearInputGrad(_) => Needs::product(0, Reads::Packed(1, Packs::Rows), Work::OverColumns),
+        Op::LinearWeightGrad(_) => Needs::product(0, Reads::Packed(1, Packs::Rows), Work::OverRows),
+        // Every row of E is multiplied by rows of x.
+        Op::Squeeze(_) => {
+            let workspace = linear::squeeze_workspace(rows(0), inputs[0].width);
+            Needs::product(workspace, Reads::Inputs, Work::OverRows)
+        }
         Op::SqueezeGrad(_) => {
             let workspace = linear::squeeze_grad_workspace(rows(0), rows(2), inputs[0].width);
-            Needs::product(workspace, Reads::Inputs)
+            Needs::product(workspace, Reads::Inputs, Work::OverRows)
         }
         Op::NormGrad(op) => Needs { workspace: rows(0) * op.norm.parts * norm::MOMENTS, ..Needs::default() },
         Op::Sinusoid(op) => Needs { reads: Reads::Sinusoid(*op), ..Needs::default() },

@@ -12,7 +12,7 @@ use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Si
 use super::constants::Wanted;
 use super::layout::{Life, lines, place};
 use crate::gemm::Packed;
-use crate::kernels::{Access, Kernel, Packs, Reads, needs};
+use crate::kernels::{Access, Kernel, Packs, Reads, Work, needs};
 
 /// The number of a slot.
 pub(super) type SlotId = usize;
@@ -58,6 +58,14 @@ pub(super) struct Step {
     pub inputs: usize,
     /// Steps of one phase follow each other without a barrier.
     pub phase: usize,
+    /// How its work grows.
+    pub work: Work,
+}
+
+impl Step {
+    fn new(kernel: Kernel, work: Work) -> Self {
+        Self { kernel, operands: Vec::new(), inputs: 0, phase: 0, work }
+    }
 }
 
 /// The finished draft.
@@ -186,8 +194,8 @@ impl<'a> Draft<'a> {
         slots.iter().map(|&slot| self.slots[slot].ready).fold(self.phase, usize::max)
     }
 
-    /// Appends a step in `phase`.
-    fn step(&mut self, phase: usize, kernel: Kernel, inputs: Vec<SlotId>, outputs: &[SlotId]) {
+    /// Appends `step` in `phase`, reading `inputs` and writing `outputs`.
+    fn step(&mut self, phase: usize, step: Step, inputs: Vec<SlotId>, outputs: &[SlotId]) {
         for &slot in &inputs {
             let last = &mut self.slots[slot].life.last;
             *last = phase.max(*last);
@@ -199,7 +207,7 @@ impl<'a> Draft<'a> {
         }
         let count = inputs.len();
         let operands = inputs.into_iter().chain(outputs.iter().copied()).collect();
-        self.steps.push(Step { kernel, operands, inputs: count, phase });
+        self.steps.push(Step { operands, inputs: count, phase, ..step });
     }
 
     fn node(&mut self, node: &Node) {
@@ -229,7 +237,7 @@ impl<'a> Draft<'a> {
             self.pages.clear();
         }
         self.pages.extend(needs.pages);
-        self.step(phase, Kernel::Op(node.op.clone()), inputs, &outputs);
+        self.step(phase, Step::new(Kernel::Op(node.op.clone()), needs.work), inputs, &outputs);
     }
 
     /// The rows of an output of `node`. An operation on what was shown of an attention keeps its rows.
@@ -296,7 +304,7 @@ impl<'a> Draft<'a> {
             let to = self.block(floats);
             // One phase earlier, beside what the product waits for anyway: then packing costs no barrier.
             let phase = self.slots[from].ready.max(natural.saturating_sub(1));
-            self.step(phase, Kernel::Pack(packs), vec![from], &[to]);
+            self.step(phase, Step::new(Kernel::Pack(packs), Work::Numbers), vec![from], &[to]);
             to
         };
         self.packed.insert((value, packs), slot);
@@ -325,7 +333,8 @@ impl<'a> Draft<'a> {
                 let rows = Rows::Tokens(op.side);
                 let floats = self.capacity.count(rows) * op.turning;
                 let slot = self.inside(Count::Rows(rows), op.turning, floats);
-                self.step(self.phase.saturating_sub(1), Kernel::Turns(forward.clone()), Vec::new(), &[slot]);
+                let turns = Step::new(Kernel::Turns(forward.clone()), Work::Numbers);
+                self.step(self.phase.saturating_sub(1), turns, Vec::new(), &[slot]);
                 self.turns.push((forward, slot));
                 slot
             }
@@ -340,7 +349,7 @@ impl<'a> Draft<'a> {
         }
         let Shape { rows, width } = self.graph.shape(value);
         let copy = self.inside(Count::Rows(rows), width, self.capacity.count(rows) * width);
-        self.step(self.phase, Kernel::Copy, vec![slot], &[copy]);
+        self.step(self.phase, Step::new(Kernel::Copy, Work::Numbers), vec![slot], &[copy]);
         self.of_value.insert(value, copy);
         copy
     }

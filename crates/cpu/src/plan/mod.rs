@@ -11,7 +11,7 @@ use glassformer_graph::{
     Backend, Batch, Capacity, Constants, Error, Graph, Limits, Pages, Rows, Runner, State, View,
 };
 
-use crate::context::{Block, Context, PagesAt};
+use crate::context::{Block, Context, PagesAt, pairs};
 use crate::isa::Isa;
 use crate::kernels::{self, Call};
 use crate::team::{Team, Worker};
@@ -25,10 +25,23 @@ mod layout;
 /// The most inputs and outputs of a step: the gradient of Transformer-XL's attention has nine and six.
 const OPERANDS: usize = 16;
 
+/// What is too little work to be shared out, in numbers handled.
+#[derive(Clone, Copy)]
+struct Small {
+    /// A phase with less is done by one worker.
+    phase: usize,
+    /// A run with less is done by the caller alone.
+    run: usize,
+}
+
+/// A microsecond, about what the kernels cut their work into; and some ten, before a helper would have woken up.
+const SMALL: Small = Small { phase: 4096, run: 32 * 1024 };
+
 /// The CPU backend. Plans that it prepares share its threads and take turns on them.
 pub struct Cpu {
     team: Arc<Team>,
     isa: Isa,
+    small: Small,
 }
 
 impl Cpu {
@@ -44,7 +57,13 @@ impl Cpu {
     pub fn with_isa(threads: usize, isa: Isa) -> Self {
         assert!(isa.is_available(), "this machine does not have {isa}");
         let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
-        Self { team: Arc::new(Team::new(threads)), isa }
+        Self { team: Arc::new(Team::new(threads)), isa, small: SMALL }
+    }
+
+    /// Shares out even what one thread would do faster: for tests and measurements.
+    #[must_use]
+    pub fn sharing_everything(self) -> Self {
+        Self { small: Small { phase: 0, run: 0 }, ..self }
     }
 
     /// How many threads it has.
@@ -76,7 +95,9 @@ impl Backend for Cpu {
             capacity: *capacity,
             team: self.team.clone(),
             isa: self.isa,
+            small: self.small,
             slots,
+            phases: steps.chunk_by(|a, b| a.phase == b.phase).map(<[_]>::len).collect(),
             steps,
             outputs,
             scratch_at: floats,
@@ -92,8 +113,11 @@ struct Plan {
     limits: Limits,
     team: Arc<Team>,
     isa: Isa,
+    small: Small,
     slots: Vec<Slot>,
     steps: Vec<Step>,
+    /// How many steps each phase has.
+    phases: Vec<usize>,
     outputs: Vec<SlotId>,
     constants: Vec<Constant>,
     /// Where in the arena the workers' scratch begins: behind all values.
@@ -107,14 +131,7 @@ impl Plan {
     fn rows(&self, slot: SlotId, batch: &Batch<'_>, crossing: &Pages) -> usize {
         match self.slots[slot].rows {
             Count::Rows(rows) => batch.count(rows),
-            Count::Pairs(attend) => {
-                let spans = batch.side(attend.side).spans.iter().enumerate();
-                let pairs = spans.map(|(s, span)| {
-                    let keys = attend.keys_with(batch, |table| crossing.len(table), s);
-                    span.len * (keys.end - keys.first)
-                });
-                pairs.sum()
-            }
+            Count::Pairs(attend) => pairs(&attend, batch, crossing),
         }
     }
 
@@ -149,7 +166,12 @@ impl Runner for Plan {
         let run = Context { isa: self.isa, batch, cache: pages_at(cache), crossing: pages_at(crossing) };
         let bound = Bound { plan: self, arena, run: &run };
         // SAFETY: the arena has `floats` numbers and belongs to this run, as do the pages; the batch was admitted.
-        self.team.run(&|worker| unsafe { bound.walk(worker) });
+        let walk = |worker: &Worker<'_>| unsafe { bound.walk(worker) };
+        if self.team.size() > 1 && bound.is_small() {
+            self.team.run_alone(walk)
+        } else {
+            self.team.run(&walk)
+        }
 
         let mut views = std::mem::take(state.views_mut());
         views.clear();
@@ -175,44 +197,91 @@ struct Bound<'a> {
 }
 
 impl Bound<'_> {
-    /// One worker's way through all steps.
+    /// One worker's way through all phases.
+    ///
+    /// Small phases are done by the first worker, while the others wait for the next large one: then there is no barrier
+    /// between two small ones, and a model of toy size runs as fast on many threads as on one.
     ///
     /// # Safety
     /// The arena has room for the plan's values and every worker's scratch and belongs to this run; the batch was
-    /// admitted; every worker of the plan's team does this at the same time.
+    /// admitted; every worker of the team that runs it does this at the same time.
     unsafe fn walk(&self, worker: &Worker<'_>) {
-        let Plan { steps, scratch_at, scratch, .. } = self.plan;
+        let Plan { steps, phases, scratch_at, scratch, .. } = self.plan;
         // SAFETY: each worker has its own part behind all values.
         let own = unsafe {
             let first = self.arena.data.add(scratch_at + worker.index * scratch);
             std::slice::from_raw_parts_mut(first, *scratch)
         };
-        let mut phase = 0;
-        for step in steps {
-            if step.phase != phase {
+        let mut rest = &steps[..];
+        let mut before = None;
+        for &count in phases {
+            let (phase, later) = rest.split_at(count);
+            rest = later;
+            let small = worker.count > 1 && self.work(phase) < self.plan.small.phase;
+            if before.is_some_and(|before| !(before && small)) {
                 worker.barrier();
-                phase = step.phase;
             }
-            let mut blocks = [Block { data: std::ptr::null_mut(), rows: 0, width: 0 }; OPERANDS];
-            for (block, &slot) in blocks.iter_mut().zip(&step.operands) {
-                *block = self.block(slot);
+            before = Some(small);
+            // SAFETY: the caller's promise; what earlier phases wrote lies before a barrier, or was written by the worker
+            // that does this one.
+            unsafe {
+                match (small, worker.index) {
+                    (false, _) => self.phase(phase, worker, own),
+                    (true, 0) => self.phase(phase, &worker.alone(), own),
+                    (true, _) => {}
+                }
             }
+        }
+    }
+
+    /// One worker's part of the steps of a phase.
+    ///
+    /// # Safety
+    /// As for [`Bound::walk`]; `scratch` is this worker's own.
+    unsafe fn phase(&self, phase: &[Step], worker: &Worker<'_>, scratch: &mut [f32]) {
+        for step in phase {
+            let blocks = self.blocks(step);
             let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
             let call = Call { inputs, outputs, run: self.run, worker };
             // SAFETY: the planner gave all values that live in this phase different places, and the kernel what its
             // operation and `needs` say; every worker makes this call.
-            unsafe { kernels::run(&step.kernel, call, own) };
+            unsafe { kernels::run(&step.kernel, call, scratch) };
         }
     }
 
-    #[inline]
-    fn block(&self, slot: SlotId) -> Block {
-        let Slot { width, home, .. } = self.plan.slots[slot];
-        let data = match home {
-            Home::Arena(offset) => self.arena.data.wrapping_add(offset),
-            Home::Constant(index) => self.plan.constants[index].address().cast_mut(),
-            Home::Input(index) => self.run.batch.inputs[index].as_ptr().cast_mut(),
+    /// Whether the whole run is not worth waking anybody.
+    fn is_small(&self) -> bool {
+        let mut work = 0;
+        self.plan.steps.iter().all(|step| {
+            work += self.work(std::slice::from_ref(step));
+            work < self.plan.small.run
+        })
+    }
+
+    /// The work of some steps, in numbers.
+    fn work(&self, steps: &[Step]) -> usize {
+        let of_step = |step: &Step| {
+            let blocks = self.blocks(step);
+            let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
+            step.work.of(inputs, outputs, self.run)
         };
-        Block { data, rows: self.plan.rows(slot, self.run.batch, self.run.crossing.tables), width }
+        steps.iter().map(of_step).sum()
+    }
+
+    /// What a step reads and writes.
+    #[inline]
+    fn blocks(&self, step: &Step) -> [Block; OPERANDS] {
+        let mut blocks = [Block { data: std::ptr::null_mut(), rows: 0, width: 0 }; OPERANDS];
+        for (block, &slot) in blocks.iter_mut().zip(&step.operands) {
+            let Slot { width, home, .. } = self.plan.slots[slot];
+            let data = match home {
+                Home::Arena(offset) => self.arena.data.wrapping_add(offset),
+                Home::Constant(index) => self.plan.constants[index].address().cast_mut(),
+                Home::Input(index) => self.run.batch.inputs[index].as_ptr().cast_mut(),
+            };
+            *block =
+                Block { data, rows: self.plan.rows(slot, self.run.batch, self.run.crossing.tables), width };
+        }
+        blocks
     }
 }

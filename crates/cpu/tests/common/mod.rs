@@ -15,7 +15,9 @@ use glassformer_tensor::{Tensor, Tolerance, compare};
 /// Every instruction set of this machine, with 1, 2 and 5 threads.
 pub fn backends() -> Vec<(String, Cpu)> {
     let with = |isa: Isa| {
-        [1, 2, 5].map(|threads| (format!("{isa}, {threads} threads"), Cpu::with_isa(threads, isa)))
+        [1, 2, 5].map(|threads| {
+            (format!("{isa}, {threads} threads"), Cpu::with_isa(threads, isa).sharing_everything())
+        })
     };
     Isa::available().into_iter().flat_map(with).collect()
 }
