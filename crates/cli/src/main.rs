@@ -1,1 +1,48 @@
-fn main() {}
+//! The `glassformer` command: parse, call, print. Whatever is worth a test of its own lives in a library.
+//!
+//! Results go to stdout, everything else to stderr. Exit codes: 0 done, 1 a negative result, 2 wrong usage or input. An
+//! interrupt ends the process by its signal, which shells report as 130.
+#![forbid(unsafe_code)]
+
+mod args;
+mod console;
+mod failure;
+mod ids;
+mod load;
+mod verbs;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use args::{Args, Verb};
+use console::Console;
+use failure::Failure;
+
+fn main() -> ExitCode {
+    let args = match Args::try_parse() {
+        Ok(args) => args,
+        Err(stop) => {
+            // Help and version go to stdout and are no failure. A closed pipe is nobody's mistake.
+            let _ = stop.print();
+            return if stop.use_stderr() { ExitCode::from(failure::USAGE) } else { ExitCode::SUCCESS };
+        }
+    };
+    let console = Console::new(&args.globals);
+    match run(&args, &console) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            console.fail(&failure);
+            ExitCode::from(failure::USAGE)
+        }
+    }
+}
+
+fn run(args: &Args, console: &Console) -> Result<(), Failure> {
+    match &args.verb {
+        Verb::Explain(explain) => verbs::explain::run(explain, console),
+        Verb::Formula(formula) => verbs::formula::run(formula),
+        Verb::Forward(forward) => verbs::forward::run(forward, console),
+        Verb::Generate(generate) => verbs::generate::run(generate, console),
+    }
+}

@@ -44,22 +44,24 @@ fn main() {
     let count = std::env::args().nth(2).and_then(|count| count.parse().ok()).unwrap_or(Isa::ALL.len());
     for isa in Isa::available().into_iter().rev().take(count) {
         let rounds = if isa == Isa::Scalar { 3 } else { rounds };
-        println!("\n{isa}: share of the multiply-add peak, median (and best) of {rounds} rounds");
-        println!("{:>22}  {:>15}  {:>15}  two/one", "rows × k × columns", "1 thread", "2 threads");
+        println!(
+            "\n{isa}: share of the multiply-add peak, median of {rounds} rounds (and of the quiet ones)"
+        );
+        println!("{:>22}  {:>18}  {:>18}  two/one", "rows × k × columns", "1 thread", "2 threads");
         for (rows, k, columns, name) in LARGE {
             let data = Data::new(rows, k, columns, name.contains("transposed"));
-            let [one, two] = teams.each_ref().map(|team| measure(rounds, team, &data, isa, peak_rate));
+            let [one, two] = measure(rounds, &teams, &data, isa, peak_rate);
             let shape = format!("{rows} × {k} × {columns}");
-            println!("{shape:>22}  {one}  {two}  {:>7.2}  {name}", two.rate / one.rate);
+            println!("{shape:>22}  {one}  {two}  {:>7.2}  {name}", two.over(&one));
         }
         println!("{isa}: share of the bandwidth of plain reading");
         for (rows, k, columns) in FEW {
             let data = Data::new(rows, k, columns, false);
             let limit = |isa: Isa, team: &Team| read_rate(isa, team, &data) * rows as f64;
-            let [one, two] = teams.each_ref().map(|team| measure(rounds, team, &data, isa, limit));
+            let [one, two] = measure(rounds, &teams, &data, isa, limit);
             let shape = format!("{rows} × {k} × {columns}");
-            let speed = one.rate / rows as f64 * 4.0 / 1e9;
-            println!("{shape:>22}  {one}  {two}  {:>7.2}  {speed:.1} GB/s", two.rate / one.rate);
+            let speed = median(one.0.iter().map(|sample| sample.rate)) / rows as f64 * 4.0 / 1e9;
+            println!("{shape:>22}  {one}  {two}  {:>7.2}  {speed:.1} GB/s", two.over(&one));
         }
     }
     packing(rounds);
@@ -113,37 +115,69 @@ impl Data {
     }
 }
 
-/// Multiply-adds per second, and their share of what is possible.
-struct Measured {
+/// One round: multiply-adds per second, and how many the limit allowed before and after.
+struct Sample {
     rate: f64,
-    median: f64,
-    best: f64,
+    limits: [f64; 2],
 }
 
-impl std::fmt::Display for Measured {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{:>6.1} % ({:>3.0} %)", self.median * 100.0, self.best * 100.0)
+impl Sample {
+    fn share(&self) -> f64 {
+        self.rate / f64::midpoint(self.limits[0], self.limits[1])
     }
 }
 
-/// One product and its limit in turns.
-fn measure(rounds: usize, team: &Team, data: &Data, isa: Isa, limit: impl Fn(Isa, &Team) -> f64) -> Measured {
+/// The rounds of one product on one team.
+struct Samples(Vec<Sample>);
+
+impl Samples {
+    /// How many times faster than another team, round by round.
+    fn over(&self, other: &Self) -> f64 {
+        median(self.0.iter().zip(&other.0).map(|(a, b)| a.rate / b.rate))
+    }
+}
+
+impl std::fmt::Display for Samples {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        // Quiet is a round in which the limit was nearly as high before and after as it usually is.
+        let usual = median(self.0.iter().flat_map(|sample| sample.limits));
+        let quiet =
+            |sample: &&Sample| sample.limits.iter().all(|limit| (0.97..1.03).contains(&(limit / usual)));
+        let shares = |samples: Vec<&Sample>| 100.0 * median(samples.into_iter().map(Sample::share));
+        let all = shares(self.0.iter().collect());
+        write!(f, "{all:>6.1} % ({:>5.1} %)", shares(self.0.iter().filter(quiet).collect()))
+    }
+}
+
+/// The middle one; NaN where there is none.
+fn median(numbers: impl Iterator<Item = f64>) -> f64 {
+    let mut numbers: Vec<f64> = numbers.collect();
+    numbers.sort_by(f64::total_cmp);
+    numbers.get(numbers.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+/// One product and its limit in turns, with each team in turn.
+fn measure(
+    rounds: usize,
+    teams: &[Team; 2],
+    data: &Data,
+    isa: Isa,
+    limit: impl Fn(Isa, &Team) -> f64,
+) -> [Samples; 2] {
     let Product { rows, k, columns, .. } = data.product;
     let steps = (rows * k * columns) as f64;
     // Small products several times, so that waking the team does not count.
-    let times = (4e8 / steps).ceil() as usize;
-    let (mut rates, mut shares) = (Vec::new(), Vec::new());
-    data.run(isa, team, 1);
+    let times = (4e8 / steps).ceil();
+    let mut samples = [Samples(Vec::new()), Samples(Vec::new())];
+    data.run(isa, &teams[0], 1);
     for _ in 0..rounds {
-        let before = limit(isa, team);
-        let rate = steps * times as f64 / timed(|| data.run(isa, team, times));
-        let after = limit(isa, team);
-        rates.push(rate);
-        shares.push(rate / f64::midpoint(before, after));
+        for (Samples(samples), team) in samples.iter_mut().zip(teams) {
+            let before = limit(isa, team);
+            let rate = steps * times / timed(|| data.run(isa, team, times as usize));
+            samples.push(Sample { rate, limits: [before, limit(isa, team)] });
+        }
     }
-    rates.sort_by(f64::total_cmp);
-    shares.sort_by(f64::total_cmp);
-    Measured { rate: rates[rounds / 2], median: shares[rounds / 2], best: shares[rounds - 1] }
+    samples
 }
 
 fn timed(work: impl FnOnce()) -> f64 {
@@ -154,7 +188,7 @@ fn timed(work: impl FnOnce()) -> f64 {
 
 /// Multiply-adds per second on registers alone.
 fn peak_rate(isa: Isa, team: &Team) -> f64 {
-    const STEPS: usize = 400_000;
+    const STEPS: usize = 1_500_000;
     // As many chains as fit into the registers.
     let chains = if isa == Isa::Avx512 { 16 } else { 5 };
     let seconds = timed(|| {
@@ -241,17 +275,14 @@ fn packing(rounds: usize) {
         ("from a weight", Matrix::transposed(source.as_ptr(), k)),
     ] {
         let packing = Packing { k, columns, b, to: to.as_mut_ptr() };
-        let mut times: Vec<f64> = (0..rounds)
-            .map(|_| {
-                timed(|| {
-                    for part in 0..packing.parts() {
-                        // SAFETY: the best set is available, and the buffers have the sizes of the packing.
-                        unsafe { packing.run_part(Isa::best(), part) };
-                    }
-                })
+        let seconds = median((0..rounds).map(|_| {
+            timed(|| {
+                for part in 0..packing.parts() {
+                    // SAFETY: the best set is available, and the buffers have the sizes of the packing.
+                    unsafe { packing.run_part(Isa::best(), part) };
+                }
             })
-            .collect();
-        times.sort_by(f64::total_cmp);
-        println!("{name:>22}  {:.2} ns per number", times[rounds / 2] * 1e9 / (k * columns) as f64);
+        }));
+        println!("{name:>22}  {:.2} ns per number", seconds * 1e9 / (k * columns) as f64);
     }
 }

@@ -1,7 +1,7 @@
 //! What a kernel sees of a run.
 
-use glassformer_graph::ops::Which;
-use glassformer_graph::{Batch, Pages};
+use glassformer_graph::ops::{Attend, Which};
+use glassformer_graph::{Batch, Pages, Span};
 
 use crate::isa::Isa;
 
@@ -90,4 +90,19 @@ impl<'a> Context<'a> {
             Which::Crossing => self.crossing,
         }
     }
+
+    /// How many pairs of a query and a key `attend` has, whether they see each other or not.
+    pub fn pairs(&self, attend: &Attend) -> usize {
+        pairs(attend, self.batch, self.crossing.tables)
+    }
+}
+
+/// How many pairs of a query and a key `attend` has in this batch: the rows of a tap on it.
+pub(crate) fn pairs(attend: &Attend, batch: &Batch<'_>, crossing: &Pages) -> usize {
+    let spans = batch.side(attend.side).spans.iter().enumerate();
+    let of_span = |(s, span): (usize, &Span)| {
+        let keys = attend.keys_with(batch, |table| crossing.len(table), s);
+        span.len * (keys.end - keys.first)
+    };
+    spans.map(of_span).sum()
 }

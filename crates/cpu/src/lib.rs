@@ -6,3 +6,7 @@ pub mod lanes;
 pub mod team;
 
 mod context;
+mod kernels;
+mod plan;
+
+pub use plan::Cpu;

@@ -87,6 +87,14 @@ impl Team {
             resume_unwind(payload);
         }
     }
+
+    /// Runs `task` on this thread as a team of one: for work that is done before a helper has woken up.
+    ///
+    /// It waits for nobody, so several threads may do this at once, and also while the team runs.
+    pub fn run_alone(&self, task: impl FnOnce(&Worker<'_>)) {
+        let (ticket, passed) = (Cell::new(0), Cell::new(0));
+        task(&Worker { index: 0, count: 1, shared: &self.shared, ticket, passed });
+    }
 }
 
 impl Drop for Team {
@@ -121,6 +129,15 @@ impl Worker<'_> {
         if self.count > 1 {
             self.shared.barrier.wait(self.count, self.shared.patience(PATIENCE_IN_A_RUN));
         }
+    }
+
+    /// This worker as a team of one: it gets all items of a share, and no barrier holds it up.
+    ///
+    /// For a part of a task that one worker does while the others go on to the next barrier.
+    #[must_use]
+    pub fn alone(&self) -> Self {
+        let (ticket, passed) = (Cell::new(0), Cell::new(0));
+        Self { index: self.index, count: 1, shared: self.shared, ticket, passed }
     }
 
     /// Calls `work` for items `0..items`, each on exactly one worker, whichever is free.
@@ -349,151 +366,4 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use std::sync::atomic::AtomicU64;
-
-    fn team(threads: usize) -> Team {
-        Team::new(NonZeroUsize::new(threads).expect("a test asks for at least one worker"))
-    }
-
-    fn message(panic: &(dyn Any + Send)) -> &str {
-        panic.downcast_ref::<&str>().copied().unwrap_or("another payload")
-    }
-
-    #[test]
-    fn every_item_is_done_exactly_once_in_every_round() {
-        for threads in [1, 2, 5, 8] {
-            let team = team(threads);
-            assert_eq!(team.size(), threads);
-            let done: Vec<AtomicUsize> = (0..23).map(|_| AtomicUsize::new(0)).collect();
-            for round in 0..40 {
-                team.run(&|worker| {
-                    for step in 0..50 {
-                        let items = step % done.len();
-                        worker.share(items, |item| _ = done[item].fetch_add(1, Relaxed));
-                        worker.share(0, |_| unreachable!("no items"));
-                        worker.share(done.len() - items, |item| _ = done[items + item].fetch_add(1, Relaxed));
-                        worker.barrier();
-                        let expected = round * 50 + step + 1;
-                        assert!(done.iter().all(|n| n.load(Relaxed) == expected), "{threads} workers");
-                        worker.barrier();
-                    }
-                });
-            }
-        }
-    }
-
-    #[test]
-    fn shares_may_follow_each_other_without_a_barrier() {
-        for threads in [1, 2, 5] {
-            let team = team(threads);
-            let sum = AtomicU64::new(0);
-            team.run(&|worker| {
-                for share in 0..2000 {
-                    worker.share(share % 7, |item| _ = sum.fetch_add(item as u64 + 1, Relaxed));
-                }
-            });
-            let expected: u64 = (0..2000).map(|share| share % 7).map(|n| n * (n + 1) / 2).sum();
-            assert_eq!(sum.into_inner(), expected, "{threads} workers");
-        }
-    }
-
-    #[test]
-    fn what_is_written_before_a_barrier_is_read_after_it() {
-        for threads in [2, 5] {
-            let team = team(threads);
-            let slots: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
-            team.run(&|worker| {
-                for step in 1..2000 {
-                    if step % 200 == worker.index {
-                        thread::sleep(Duration::from_millis(1)); // the others park
-                    }
-                    slots[worker.index].store(step, Relaxed);
-                    worker.barrier();
-                    assert_eq!(slots[(worker.index + 1) % worker.count].load(Relaxed), step);
-                    worker.barrier();
-                }
-            });
-        }
-    }
-
-    #[test]
-    fn a_panic_in_any_worker_frees_the_others_and_reaches_the_caller() {
-        for threads in [1, 2, 5] {
-            let team = team(threads);
-            for guilty in 0..threads {
-                for step in [0, 1, 7] {
-                    let caught = catch_unwind(AssertUnwindSafe(|| {
-                        team.run(&|worker| {
-                            for now in 0..20 {
-                                // No message on standard error: this panic is meant.
-                                if worker.index == guilty && now == step {
-                                    resume_unwind(Box::new("lost a tile"));
-                                }
-                                worker.barrier();
-                            }
-                        });
-                    }));
-                    assert_eq!(message(&*caught.expect_err("the panic arrives")), "lost a tile");
-                    let alive = AtomicUsize::new(0);
-                    team.run(&|worker| {
-                        worker.barrier();
-                        worker.share(100, |_| _ = alive.fetch_add(1, Relaxed));
-                        worker.barrier();
-                        assert_eq!(alive.load(Relaxed), 100);
-                    });
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn when_all_workers_panic_one_payload_arrives() {
-        let team = team(5);
-        for _ in 0..100 {
-            let run = || team.run(&|_| resume_unwind(Box::new("all of us")));
-            let caught = catch_unwind(AssertUnwindSafe(run));
-            assert_eq!(message(&*caught.expect_err("the panic arrives")), "all of us");
-        }
-        team.run(&|worker| worker.barrier());
-    }
-
-    #[test]
-    fn callers_on_several_threads_take_turns() {
-        let team = team(3);
-        let inside = AtomicUsize::new(0);
-        let runs = AtomicUsize::new(0);
-        thread::scope(|scope| {
-            for _ in 0..4 {
-                scope.spawn(|| {
-                    for _ in 0..200 {
-                        team.run(&|worker| {
-                            inside.fetch_add(1, Relaxed);
-                            worker.barrier();
-                            assert_eq!(inside.load(Relaxed), 3);
-                            worker.barrier();
-                            inside.fetch_sub(1, Relaxed);
-                            worker.share(1, |_| _ = runs.fetch_add(1, Relaxed));
-                        });
-                    }
-                });
-            }
-        });
-        assert_eq!(runs.into_inner(), 800);
-    }
-
-    #[test]
-    fn a_team_can_be_dropped_while_it_sleeps_spins_or_before_it_ever_ran() {
-        for pause in [Duration::ZERO, Duration::from_micros(20), Duration::from_millis(5)] {
-            for threads in [1, 2, 5] {
-                drop(team(threads));
-                let team = team(threads);
-                team.run(&|worker| worker.barrier());
-                thread::sleep(pause);
-                team.run(&|worker| worker.barrier());
-                thread::sleep(pause);
-            }
-        }
-    }
-}
+mod tests;

@@ -1,1 +1,33 @@
 //! Showing a run: every number from the input words to the output word.
+//!
+//! A [`Trace`] holds the named tensors of one run, taken by the graph's tap pass. A [`Walkthrough`] puts them in order:
+//! steps with a title, sentences, tensors, and the [`Claim`]s of a text about them, each judged. Renderers write a
+//! walkthrough out: [`Terminal`] for people, [`json`] for programs. [`document2`] is the first walkthrough: its data lies
+//! beside it, and nothing else here knows of it.
+//!
+//! No number that is shown is computed here. Each is an element of a tensor that the engine made.
+//!
+//! ```
+//! use glassformer_explain::{Lang, Paint, Terminal, document2};
+//!
+//! let walkthrough = document2::walkthrough(&glassformer_graph::Reference)?;
+//! let terminal = Terminal { lang: Lang::English, paint: Paint::Plain, width: 80 };
+//! assert!(terminal.render(&walkthrough).contains("cat  3.76  4.24  4.72  5.20"));
+//! # Ok::<(), glassformer_explain::Error>(())
+//! ```
+#![forbid(unsafe_code)]
+
+mod claim;
+pub mod document2;
+mod error;
+mod render;
+mod text;
+mod trace;
+mod walkthrough;
+
+pub use claim::{Claim, Judged, OwnPlace, OwnTruth, Place, Relation, Verdict};
+pub use error::Error;
+pub use render::{Paint, Terminal, json};
+pub use text::{Lang, Text};
+pub use trace::{Axis, Trace, Traced};
+pub use walkthrough::{Fact, Labels, Layout, Score, Shown, Step, Style, Walkthrough, Words};

@@ -1,1 +1,61 @@
 //! A Transformer engine that runs, trains and shows every kind of Transformer from one description.
+//!
+//! A [`Formula`] says what a Transformer is, a [`Model`] adds weights, a backend such as [`Cpu`] runs it: [`Forward`] over
+//! whole sequences, [`Generator`] word by word, [`Trainer`] to learn, [`Trace`] to see every number on the way.
+//!
+//! ```
+//! use glassformer::formula::named::{Original, original};
+//! use glassformer::{Cpu, Finish, Generator, Model, Request, Room, Sequence, Stop, Trace, print};
+//!
+//! // A small encoder-decoder, written as its formula.
+//! let formula = original(Original {
+//!     width: 16,
+//!     heads: 2,
+//!     hidden: 32,
+//!     source_layers: 1,
+//!     target_layers: 1,
+//!     source_vocabulary: 20,
+//!     target_vocabulary: 20,
+//! });
+//! assert!(print::unicode(&formula).starts_with("Y = softmax( ○"));
+//!
+//! // Weights drawn from a seed; `Model::open` reads them from a folder.
+//! let model = Model::random(formula, 7)?;
+//! let cpu = Cpu::default();
+//!
+//! // Token ids in, token ids out.
+//! let room = Room { sequences: 1, source: 3, target: 9 };
+//! let request = Request { source: vec![5, 17, 9], prompt: vec![0] };
+//! let stop = Stop { end: Some(1), max_new_tokens: 8 };
+//! let answers = Generator::new(&model, &cpu, room)?.greedy(&[request], stop)?;
+//! assert!(answers[0].ids.len() == 8 || answers[0].finish == Finish::Eos);
+//!
+//! // Every number of a run, by name.
+//! let sequence = Sequence { source: vec![5, 17, 9], target: vec![0], ..Sequence::default() };
+//! let trace = Trace::run(&model, &cpu, &sequence)?;
+//! assert_eq!(trace.get("source.0.attend.probs")?.tensor.shape(), [3, 3, 2]); // queries, keys, heads
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
+//! [`weights`] and [`tensor`], one module for each part.
+#![forbid(unsafe_code)]
+
+pub use glassformer_engine as engine;
+pub use glassformer_explain as explain;
+pub use glassformer_formula as formula;
+pub use glassformer_graph as graph;
+pub use glassformer_model as model;
+pub use glassformer_tensor as tensor;
+pub use glassformer_train as train;
+pub use glassformer_weights as weights;
+
+pub use glassformer_cpu::Cpu;
+pub use glassformer_engine::{Finish, Forward, Generated, Generator, Request, Room, Sequence, Stop};
+pub use glassformer_explain::{Trace, Walkthrough};
+pub use glassformer_formula::{Formula, print};
+pub use glassformer_graph::{Backend, Reference};
+pub use glassformer_model::Model;
+pub use glassformer_tensor::Tensor;
+pub use glassformer_train::Trainer;
+pub use glassformer_weights::Weights;

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use glassformer_tensor::Tensor;
 
-use crate::ops::Ids;
-use crate::{Batch, Error, Graph, Leaf, Rows, Shape, Side, State};
+use crate::ops::{Attend, Ids, Keys, Squeeze, SqueezeGrad, Which};
+use crate::{Batch, Error, Graph, Leaf, Op, Rows, Shape, Side, Slot, State};
 
 /// Turns graphs into something that runs.
 pub trait Backend: Send + Sync {
@@ -144,14 +144,20 @@ pub struct Limits {
     clusters: Vec<(Side, usize, String)>,
     inputs: Vec<(String, Shape)>,
     lengths: Vec<(Side, usize, String)>,
-    classes: Option<(Side, Shape)>,
-    stores: Vec<(Side, crate::ops::Which)>,
+    classes: Vec<(Side, Shape)>,
+    /// What slots of pages must be.
+    slots: Vec<(Which, usize, Slot)>,
+    /// Pages with room for the rows of this side, their past included.
+    own: Vec<(Side, Which)>,
+    /// Whose rows look at a source that was stored before.
+    stored: Vec<Side>,
+    /// Whose rows look at rows of the other side.
+    crossings: Vec<(Side, Side)>,
 }
 
 impl Limits {
     /// The demands of `graph`.
     pub fn of(graph: &Graph) -> Self {
-        use crate::Op;
         let mut limits = Self::default();
         limits.inputs.extend(graph.leaves(Leaf::Input).map(|(_, info)| (info.name.clone(), info.shape)));
         for node in graph.nodes() {
@@ -165,15 +171,23 @@ impl Limits {
                         limits.tables.push((op.ids, rows, name));
                     }
                 }
-                Op::Squeeze(op) => {
-                    limits.lengths.push((op.side, shape(1).width, graph.info(node.inputs[1]).name.clone()));
-                }
-                Op::CrossEntropy(op) => limits.classes = Some((op.side, shape(0))),
-                Op::Store(op) => {
-                    if !limits.stores.contains(&(op.side, op.pages)) {
-                        limits.stores.push((op.side, op.pages));
+                Op::LookupGrad(op) => {
+                    if let Rows::Fixed(rows) = op.table.rows {
+                        limits.tables.push((op.ids, rows, node.name.clone()));
                     }
                 }
+                Op::Squeeze(Squeeze { side }) | Op::SqueezeGrad(SqueezeGrad { side }) => {
+                    limits.lengths.push((*side, shape(1).width, graph.info(node.inputs[1]).name.clone()));
+                }
+                Op::CrossEntropy(op) => note(&mut limits.classes, (op.side, shape(0))),
+                Op::CrossEntropyGrad(op) => note(&mut limits.classes, (op.of.side, shape(0))),
+                Op::Store(op) => {
+                    note(&mut limits.slots, (op.pages, op.slot, op.heads));
+                    note(&mut limits.own, (op.side, op.pages));
+                }
+                Op::Attend(op) => limits.attend(op),
+                Op::AttendGrad(op) => limits.attend(&op.attend),
+                Op::AttendShow(op) => limits.attend(&op.attend),
                 _ => {}
             }
         }
@@ -183,6 +197,23 @@ impl Limits {
             limits.tables.extend(last.map(|(side, to, name)| (Ids::Tokens(*side), *to, name.clone())));
         }
         limits
+    }
+
+    fn attend(&mut self, op: &Attend) {
+        match op.keys {
+            Keys::Pages(which, slot) => {
+                note(&mut self.slots, (which, slot, Slot { heads: op.key_heads, size: op.size }));
+                match which {
+                    Which::Cache => note(&mut self.own, (op.side, which)),
+                    Which::Crossing => note(&mut self.stored, op.side),
+                }
+            }
+            Keys::Rows(rows) => {
+                if let Some(other) = rows.side().filter(|&other| other != op.side) {
+                    note(&mut self.crossings, (op.side, other));
+                }
+            }
+        }
     }
 
     /// Refuses a batch that the graph cannot run.
@@ -221,7 +252,7 @@ impl Limits {
                 );
             }
         }
-        if let Some((side, logits)) = self.classes {
+        for &(side, logits) in &self.classes {
             let (packed, counted) = (batch.side(side), batch.count(logits.rows));
             if packed.labels.len() != counted || packed.weights.len() != counted {
                 return bad(
@@ -237,6 +268,15 @@ impl Limits {
                 return bad(
                     format!("label {label} is beyond the {} classes", logits.width),
                     "check the labels",
+                );
+            }
+        }
+        for &(side, other) in &self.crossings {
+            let sources = batch.side(other).spans.len();
+            if let Some(span) = batch.side(side).spans.iter().find(|span| span.source >= sources) {
+                return bad(
+                    format!("a {side} sequence looks at {other} sequence {}, of {sources}", span.source),
+                    "give the sequences that are looked at in the same batch",
                 );
             }
         }
@@ -260,19 +300,37 @@ impl Limits {
     }
 
     fn admit_pages(&self, batch: &Batch<'_>, state: &State) -> Result<(), Error> {
-        for (side, which) in &self.stores {
+        for (which, slot, heads) in &self.slots {
+            let found = which.pages(state).layout().slots().get(*slot);
+            if found != Some(heads) {
+                return Err(Error::Batch {
+                    what: format!("slot {slot} of the pages is {found:?} where {heads:?} is needed"),
+                    hint: "make the state's pages with the layout of this model".to_owned(),
+                });
+            }
+        }
+        let room = |have: usize, need: usize| {
+            if have < need { Err(Error::Capacity { what: "rows in pages", need, have }) } else { Ok(()) }
+        };
+        for (side, which) in &self.own {
             for span in &batch.side(*side).spans {
-                let room = which.pages(state).room(span.table);
-                if room < span.past + span.len {
-                    return Err(Error::Capacity {
-                        what: "rows in pages",
-                        need: span.past + span.len,
-                        have: room,
-                    });
-                }
+                room(which.pages(state).room(span.table), span.past + span.len)?;
+            }
+        }
+        for side in &self.stored {
+            for span in &batch.side(*side).spans {
+                let have = state.crossing.room(span.source);
+                room(have, if have == 0 { 1 } else { state.crossing.len(span.source) })?;
             }
         }
         Ok(())
+    }
+}
+
+/// Appends what is not there yet.
+fn note<T: PartialEq>(list: &mut Vec<T>, item: T) {
+    if !list.contains(&item) {
+        list.push(item);
     }
 }
 

@@ -198,7 +198,13 @@ impl Batch<'_> {
                     });
                 }
             }
-            if packed.picked.iter().any(|&p| p as usize >= row) {
+            if !packed.picked.is_sorted_by(|a, b| a < b) {
+                return Err(Error::Batch {
+                    what: format!("the picked {side} rows do not ascend"),
+                    hint: "pick each row once, in order".to_owned(),
+                });
+            }
+            if packed.picked.last().is_some_and(|&last| last as usize >= row) {
                 return Err(Error::Batch {
                     what: format!("a picked {side} row is beyond the last row"),
                     hint: "pick rows of this batch".to_owned(),

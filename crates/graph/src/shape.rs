@@ -36,6 +36,23 @@ pub enum Rows {
     Pairs(Side),
 }
 
+impl Rows {
+    /// Whose they are; fixed ones are nobody's.
+    pub const fn side(self) -> Option<Side> {
+        match self {
+            Self::Fixed(_) => None,
+            Self::Tokens(side)
+            | Self::Memory(side)
+            | Self::Recalled(side)
+            | Self::Low(side, _)
+            | Self::Sequences(side)
+            | Self::Picked(side)
+            | Self::Distances(side)
+            | Self::Pairs(side) => Some(side),
+        }
+    }
+}
+
 /// Rows and the numbers in each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {

@@ -39,7 +39,7 @@ fn with_loss(case: &Case) -> Result<(Graph, String), Error> {
     Ok((build.finish(), loss))
 }
 
-/// Moves numbers away from where an operation bends sharply: ReLU at zero, halting at its threshold and at one.
+/// Moves numbers away from where an operation bends sharply: `Relu` at zero, halting at its threshold and at one.
 fn smooth(op: &Op, inputs: &mut [Vec<f32>]) {
     let room = 4.0 * STEP;
     for number in inputs.iter_mut().flatten().filter(|number| number.abs() < room) {

@@ -1,6 +1,8 @@
 //! The types a number can have in a file, and how each becomes an `f32` or an integer.
 
-/// The type of a stored number. The names are those of the safetensors format.
+use crate::Quant;
+
+/// The type of a stored number. The names are those of the safetensors format, and of GGUF for blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dtype {
     /// Double precision.
@@ -29,11 +31,13 @@ pub enum Dtype {
     U8,
     /// One byte, zero or not: masks.
     Bool,
+    /// A few bits, in blocks that share scales.
+    Blocks(Quant),
 }
 
 impl Dtype {
-    /// Every type, the widest first.
-    const ALL: [Self; 13] = [
+    /// Every type that is stored number by number, the widest first.
+    const PLAIN: [Self; 13] = [
         Self::F64,
         Self::I64,
         Self::U64,
@@ -49,7 +53,7 @@ impl Dtype {
         Self::Bool,
     ];
 
-    /// Its name in a safetensors header.
+    /// Its name in a safetensors header or, for blocks, in GGUF.
     pub fn name(self) -> &'static str {
         match self {
             Self::F64 => "F64",
@@ -65,25 +69,41 @@ impl Dtype {
             Self::U16 => "U16",
             Self::U8 => "U8",
             Self::Bool => "BOOL",
+            Self::Blocks(quant) => quant.name(),
         }
     }
 
-    /// Bytes that one number takes.
-    pub fn size(self) -> usize {
+    /// How many numbers are stored together: one, except in blocks.
+    pub fn numbers(self) -> usize {
+        if let Self::Blocks(quant) = self { quant.numbers() } else { 1 }
+    }
+
+    /// The bytes that they take together: those of one number, except in blocks.
+    pub fn bytes(self) -> usize {
         match self {
             Self::F64 | Self::I64 | Self::U64 => 8,
             Self::F32 | Self::I32 | Self::U32 => 4,
             Self::F16 | Self::Bf16 | Self::I16 | Self::U16 => 2,
             Self::I8 | Self::U8 | Self::Bool => 1,
+            Self::Blocks(quant) => quant.bytes(),
         }
+    }
+
+    /// The bytes of a tensor of `shape`; `None` if there are more than can be counted, or if its rows are not whole
+    /// blocks.
+    pub(crate) fn bytes_of(self, shape: &[usize]) -> Option<usize> {
+        let count = shape.iter().try_fold(1_usize, |count, &size| count.checked_mul(size))?;
+        let whole = shape.last().unwrap_or(&1).is_multiple_of(self.numbers());
+        if whole { (count / self.numbers()).checked_mul(self.bytes()) } else { None }
     }
 
     /// The type with this name in a safetensors header.
     pub(crate) fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|dtype| dtype.name() == name)
+        Self::PLAIN.into_iter().find(|dtype| dtype.name() == name)
     }
 
-    /// Little-endian numbers as the nearest `f32`; exact for `F32`, `F16`, `BF16` and up to 16 bits of integer.
+    /// Little-endian numbers as the nearest `f32`; exact for `F32`, `F16`, `BF16` and up to 16 bits of integer. For
+    /// blocks see [`Quant::widen`].
     pub(crate) fn widen(self, bytes: &[u8]) -> Vec<f32> {
         match self {
             Self::F64 => decode(bytes, |b| f64::from_le_bytes(b) as f32),
@@ -99,13 +119,14 @@ impl Dtype {
             Self::U16 => decode(bytes, |b| f32::from(u16::from_le_bytes(b))),
             Self::U8 => decode(bytes, |[b]| f32::from(b)),
             Self::Bool => decode(bytes, |[b]| f32::from(b != 0)),
+            Self::Blocks(quant) => quant.widen(bytes),
         }
     }
 
     /// Little-endian integers; `None` for floating point, or where one is too large for an `i64`.
     pub(crate) fn integers(self, bytes: &[u8]) -> Option<Vec<i64>> {
         match self {
-            Self::F64 | Self::F32 | Self::F16 | Self::Bf16 => None,
+            Self::F64 | Self::F32 | Self::F16 | Self::Bf16 | Self::Blocks(_) => None,
             Self::I64 => Some(decode(bytes, i64::from_le_bytes)),
             Self::I32 => Some(decode(bytes, |b| i32::from_le_bytes(b).into())),
             Self::I16 => Some(decode(bytes, |b| i16::from_le_bytes(b).into())),
@@ -125,7 +146,7 @@ fn decode<const SIZE: usize, T>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> T) 
 
 /// An IEEE 754 half as `f32`, exactly. Subnormal halves are multiples of 2⁻²⁴ and normal in `f32`, so that a thread
 /// which flushes subnormals reads the same number.
-fn half(bits: u16) -> f32 {
+pub(crate) fn half(bits: u16) -> f32 {
     let sign = u32::from(bits >> 15) << 31;
     let exponent = u32::from(bits >> 10) & 0x1f;
     let fraction = u32::from(bits) & 0x3ff;
@@ -177,7 +198,7 @@ mod tests {
         ];
         for (dtype, bytes, numbers) in cases {
             assert_eq!(dtype.widen(bytes), numbers, "{dtype:?}");
-            assert_eq!(numbers.len() * dtype.size(), bytes.len(), "{dtype:?}");
+            assert_eq!(dtype.bytes_of(&[numbers.len()]), Some(bytes.len()), "{dtype:?}");
             assert_eq!(Dtype::named(dtype.name()), Some(dtype));
             let integers = dtype.integers(bytes);
             let floating = matches!(dtype, Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::Bf16);

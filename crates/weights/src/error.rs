@@ -20,12 +20,77 @@ pub enum Error {
 
     /// A folder holds none of the files that this crate reads.
     #[error(
-        "no weights in {}: expected model.safetensors, or model.safetensors.index.json with its shards; \
-         convert weights in another format to one of these", .folder.display()
+        "no weights in {}: expected model.safetensors or pytorch_model.bin, either with shards and \
+         .index.json, a CTranslate2 model.bin, or one .gguf file; convert weights in another format to one of these",
+        .folder.display()
     )]
     NoWeights {
         /// The folder.
         folder: PathBuf,
+    },
+
+    /// A folder holds several files that could be meant.
+    #[error("{} holds {files}; name the one that is meant", .folder.display())]
+    Ambiguous {
+        /// The folder.
+        folder: PathBuf,
+        /// The files, or the first of them.
+        files: String,
+    },
+
+    /// A file begins like none of the formats that this crate reads.
+    #[error(
+        "{} is no file of weights that is known here: it begins neither as safetensors (a length and a JSON object), \
+         PyTorch (PK, or a pickled magic number), GGUF (GGUF) nor CTranslate2 (a version from 4 to 6 and a name); \
+         convert it to one of these", .path.display()
+    )]
+    Unrecognised {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// A file in a format other than safetensors is cut short or contradicts itself.
+    #[error("{}: {reason}; the {format} file is damaged or cut short, fetch it again", .path.display())]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// The format that it should be in.
+        format: &'static str,
+        /// What is wrong, and where.
+        reason: String,
+    },
+
+    /// A file is what it says, in a version or with a content that this crate does not read.
+    #[error("{}: {reason}; {hint}", .path.display())]
+    Unsupported {
+        /// The file.
+        path: PathBuf,
+        /// What it has.
+        reason: String,
+        /// What to do about it.
+        hint: &'static str,
+    },
+
+    /// A pickle asks for something that tensors do not need. Nothing of it was done.
+    #[error("{}: {reason}; do not trust this file, or save it again as safetensors", .path.display())]
+    Refused {
+        /// The file.
+        path: PathBuf,
+        /// What it asks for.
+        reason: String,
+    },
+
+    /// A rule of [`Rules`](crate::Rules) cannot be followed.
+    #[error(
+        "rule for {pattern:?} on tensor {name:?}: {reason}; check that the rules belong to these weights"
+    )]
+    Rule {
+        /// The pattern of the rule.
+        pattern: String,
+        /// The tensor, as it was called when the rule came.
+        name: String,
+        /// Why not.
+        reason: String,
     },
 
     /// A file ends before what it announces.
@@ -54,7 +119,7 @@ pub enum Error {
     },
 
     /// A header or an index is not the JSON that it should be.
-    #[error("{}: {reason}; check that the file is complete and in the safetensors format", .path.display())]
+    #[error("{}: {reason}; check that the file is complete", .path.display())]
     Syntax {
         /// The file.
         path: PathBuf,

@@ -1,7 +1,8 @@
 //! Named tensors from and to files that are not trusted.
 //!
-//! [`Weights`] is an immutable, ordered map from names to tensors, the same whatever file it came from. Nothing here
-//! knows which names a model needs, and no number in a header is believed before it was checked against the file.
+//! [`Weights`] is an immutable, ordered map from names to tensors, the same whatever file it came from: safetensors,
+//! PyTorch, GGUF or CTranslate2. Nothing here knows which names a model needs, and no number in a header is believed
+//! before it was checked against the file.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), glassformer_weights::Error> {
@@ -13,21 +14,37 @@
 //! # }
 //! ```
 //!
-//! Reading order: `header` (what a safetensors file claims, and the checks), `folder` (one file or shards), `weights`
-//! and `view` (what the rest of the engine sees), `save`.
+//! Reading order: `open` (which files, which format), `safetensors`, `torch`, `gguf`, `ctranslate2` (what a file claims,
+//! and the checks), `stored` and `walk` (a tensor where it lies), `dtype` and `quant` (from bytes to numbers), `weights` and
+//! `view` (what the rest of the engine sees), `rules` and `remap` (the names and layouts of one family made another's),
+//! `save`.
 #![deny(unsafe_code)]
 
+mod ctranslate2;
 mod dtype;
 mod error;
-mod folder;
-mod header;
+mod gguf;
 mod map;
+mod open;
+mod quant;
+mod reader;
+mod remap;
+mod rules;
+mod safetensors;
 mod save;
+mod stored;
+mod torch;
 mod view;
+mod walk;
 mod weights;
 
+pub use ctranslate2::Ctranslate2;
 pub use dtype::Dtype;
 pub use error::Error;
+pub use gguf::Gguf;
+pub use quant::Quant;
+pub use remap::Remapped;
+pub use rules::{Action, Pairing, Rule, Rules};
 pub use save::save;
-pub use view::View;
-pub use weights::Weights;
+pub use view::{Blocks, View};
+pub use weights::{Format, Weights};

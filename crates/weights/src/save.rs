@@ -10,7 +10,7 @@ use std::process;
 use glassformer_tensor::Tensor;
 
 use crate::error::clip;
-use crate::header::{Claim, Header, LONGEST, METADATA, PREFIX};
+use crate::safetensors::{Claim, Header, LONGEST, METADATA, PREFIX};
 use crate::{Dtype, Error};
 
 /// Numbers converted at a time.
@@ -66,7 +66,7 @@ fn header(
     let mut end = 0;
     for (&name, tensor) in tensors {
         let start = end;
-        end += tensor.data().len() * Dtype::F32.size();
+        end += tensor.data().len() * Dtype::F32.bytes();
         let dtype = Dtype::F32.name().to_owned();
         let claim = Claim { dtype, shape: tensor.shape().to_vec(), data_offsets: (start, end) };
         header.tensors.insert(name.to_owned(), claim);
@@ -107,7 +107,7 @@ fn create_beside(path: &Path, folder: &Path) -> Result<(PathBuf, File), Error> {
 
 fn write<'a>(file: &mut File, head: &[u8], tensors: impl Iterator<Item = &'a Tensor>) -> io::Result<()> {
     file.write_all(head)?;
-    let mut bytes = Vec::with_capacity(CHUNK * Dtype::F32.size());
+    let mut bytes = Vec::with_capacity(CHUNK * Dtype::F32.bytes());
     for values in tensors.flat_map(|tensor| tensor.data().chunks(CHUNK)) {
         bytes.clear();
         bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));

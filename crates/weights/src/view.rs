@@ -4,70 +4,81 @@ use std::borrow::Cow;
 
 use glassformer_tensor::Tensor;
 
-use crate::Dtype;
-use crate::map::floats;
+use crate::stored::Stored;
+use crate::{Dtype, Quant};
 
 /// A tensor of a [`Weights`](crate::Weights): its type, its shape and its numbers, which stay where they are until
 /// asked for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct View<'a> {
-    pub(crate) dtype: Dtype,
-    pub(crate) shape: &'a [usize],
-    pub(crate) numbers: Numbers<'a>,
+    pub(crate) stored: &'a Stored,
 }
 
-/// The numbers: as many as the shape says, in either form.
-#[derive(Clone, Copy)]
-pub(crate) enum Numbers<'a> {
-    /// Little-endian, of the view's type.
-    Bytes(&'a [u8]),
-    /// Already `f32`.
-    Floats(&'a [f32]),
+/// A tensor in blocks, for code that computes on them as they are.
+#[derive(Clone, Debug)]
+pub struct Blocks<'a> {
+    /// What a block holds.
+    pub quant: Quant,
+    /// The blocks of the first row, of the second, and so on. Borrowed from the file unless a rule moved rows.
+    pub bytes: Cow<'a, [u8]>,
+    /// How many blocks make a row.
+    pub per_row: usize,
 }
 
 impl<'a> View<'a> {
     /// The type that its numbers are stored in.
     pub fn dtype(&self) -> Dtype {
-        self.dtype
+        self.stored.dtype
     }
 
     /// The sizes of its dimensions.
     pub fn shape(&self) -> &'a [usize] {
-        self.shape
+        &self.stored.shape
     }
 
     /// Its numbers as `f32`, row-major: borrowed where they are stored so, otherwise a copy with each number widened
     /// (or, from 64-bit types and 32-bit integers, rounded to the nearest).
+    ///
+    /// Blocks are widened by the reference's formula, see [`Quant`]. Integers with scales (see [`View::row_scales`]) are
+    /// divided by them.
     pub fn values(&self) -> Cow<'a, [f32]> {
-        match self.numbers {
-            Numbers::Floats(values) => Cow::Borrowed(values),
-            Numbers::Bytes(bytes) => match floats(bytes) {
-                Some(values) if self.dtype == Dtype::F32 => Cow::Borrowed(values),
-                _ => Cow::Owned(self.dtype.widen(bytes)),
-            },
-        }
+        self.stored.values()
     }
 
     /// A copy as a tensor of `f32`; the numbers as in [`View::values`].
     pub fn to_f32(&self) -> Tensor {
-        let tensor = Tensor::new(self.shape, self.values().into_owned());
-        tensor.unwrap_or_else(|| unreachable!("the header's check made {:?} fit its bytes", self.shape))
+        let tensor = Tensor::new(self.shape(), self.values().into_owned());
+        tensor.unwrap_or_else(|| unreachable!("the file's check made {:?} fit its numbers", self.shape()))
     }
 
-    /// Its numbers as integers, row-major; `None` if they are stored in floating point or exceed an `i64`.
+    /// Its numbers as integers, row-major and without scales; `None` if they are stored in floating point or exceed an
+    /// `i64`.
     pub fn integers(&self) -> Option<Vec<i64>> {
-        match self.numbers {
-            Numbers::Floats(_) => None,
-            Numbers::Bytes(bytes) => self.dtype.integers(bytes),
-        }
+        self.stored.integers()
+    }
+
+    /// Its numbers as the file holds them: little-endian, of [`View::dtype`], row-major. Borrowed where they lie so.
+    /// `None` for tensors made in memory or with a constant added.
+    pub fn bytes(&self) -> Option<Cow<'a, [u8]>> {
+        self.stored.raw()
+    }
+
+    /// Its blocks as the file holds them; `None` if it is not stored in blocks, or a rule transposed it or added to it.
+    pub fn blocks(&self) -> Option<Blocks<'a>> {
+        let Dtype::Blocks(quant) = self.dtype() else { return None };
+        let width = self.shape().last().copied().unwrap_or(1);
+        Some(Blocks { quant, bytes: self.bytes()?, per_row: width / quant.numbers() })
+    }
+
+    /// What the integers of each row are divided by in [`View::values`]; `None` if there are no scales, or if they
+    /// are not one a row.
+    pub fn row_scales(&self) -> Option<Vec<f32>> {
+        self.stored.row_scales()
     }
 }
 
-impl std::fmt::Debug for Numbers<'_> {
+impl std::fmt::Debug for View<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::Bytes(bytes) => write!(f, "{} bytes", bytes.len()),
-            Self::Floats(values) => write!(f, "{} f32", values.len()),
-        }
+        write!(f, "View({} {:?})", self.dtype().name(), self.shape())
     }
 }

@@ -1,76 +1,83 @@
 //! The map from names to tensors.
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use glassformer_tensor::Tensor;
 
 use crate::error::clip;
-use crate::folder::{self, Index};
-use crate::map::Map;
-use crate::view::Numbers;
-use crate::{Dtype, Error, View, header};
+use crate::stored::Stored;
+use crate::{Ctranslate2, Error, Gguf, View, open};
 
 /// Named tensors, ordered by name, never changed: the numbers lie in files mapped into memory, or in memory.
+#[derive(Clone)]
 pub struct Weights {
     /// Where they came from, for messages.
-    place: String,
-    tensors: BTreeMap<String, Stored>,
-    metadata: BTreeMap<String, String>,
+    pub(crate) place: String,
+    pub(crate) format: Format,
+    pub(crate) tensors: BTreeMap<String, Stored>,
+    pub(crate) metadata: BTreeMap<String, String>,
 }
 
-struct Stored {
-    dtype: Dtype,
-    shape: Vec<usize>,
-    data: Data,
-}
-
-enum Data {
-    /// A part of a file; the range was checked against it.
-    File { map: Arc<Map>, range: Range<usize> },
+/// Where weights came from, with what only that format says.
+#[derive(Clone, Debug)]
+pub enum Format {
     /// Made by this program.
-    Memory(Vec<f32>),
+    Memory,
+    /// A safetensors file, or several.
+    Safetensors,
+    /// A PyTorch file, or several.
+    Torch,
+    /// A GGUF file, or several.
+    Gguf(Arc<Gguf>),
+    /// A CTranslate2 model.
+    Ctranslate2(Arc<Ctranslate2>),
 }
 
 impl Weights {
-    /// The tensors of a `.safetensors` file, or of a folder with `model.safetensors` or with
-    /// `model.safetensors.index.json` and its shards.
+    /// The tensors behind `path`, a file or a folder. What a file is, its first bytes decide, not its name:
+    ///
+    /// - safetensors;
+    /// - PyTorch's `torch.save`, both the zip format and the older one. Only what holds tensors is understood: a file that
+    ///   asks for anything else is refused, and nothing it says is ever run. Tensors in nested dictionaries and lists are
+    ///   named by their path, joined with dots: `{"model": {"w": …}}` has `model.w`. Numbers and texts found on the way
+    ///   are [`Weights::metadata`];
+    /// - GGUF, whose sizes are turned around so that the last dimension lies together, as everywhere else. One part of a
+    ///   model split into `…-00001-of-00003.gguf` stands for all;
+    /// - CTranslate2's `model.bin`, aliases as names of their own, and 8- and 16-bit integers with their scales.
+    ///
+    /// A folder holds one of these, looked for in this order: `model.safetensors`, `model.safetensors.index.json` with its
+    /// shards, `pytorch_model.bin`, `pytorch_model.bin.index.json` with its shards, `model.bin`, one `.gguf` file.
     ///
     /// The files are mapped, not read: opening costs the same whatever their size, and they must not be changed in
     /// place while the weights are in use (replacing them, as [`save`](crate::save) does, is safe). Every number in
     /// the headers is checked first.
     ///
     /// # Errors
-    /// If a file cannot be opened, is not in the format, or contradicts itself; see [`Error`].
+    /// If a file cannot be opened, is not in a known format, or contradicts itself; see [`Error`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let files = folder::find(path)?;
-        let place = path.display().to_string();
-        let mut weights = Self { place, tensors: BTreeMap::new(), metadata: BTreeMap::new() };
-        for shard in &files.shards {
-            weights.add_file(shard)?;
-        }
-        if let Some(index) = &files.index {
-            weights.check_index(index)?;
-        }
-        Ok(weights)
+        open::open(path.as_ref())
     }
 
     /// Tensors made by this program. Of two with the same name the later one counts.
     pub fn from_tensors(tensors: impl IntoIterator<Item = (String, Tensor)>) -> Self {
         let stored = |(name, tensor): (String, Tensor)| {
             let shape = tensor.shape().to_vec();
-            (name, Stored { dtype: Dtype::F32, shape, data: Data::Memory(tensor.into_data()) })
+            (name, Stored::memory(tensor.into_data(), &shape))
         };
         let tensors = tensors.into_iter().map(stored).collect();
-        Self { place: "the model in memory".into(), tensors, metadata: BTreeMap::new() }
+        Self {
+            place: "the model in memory".into(),
+            format: Format::Memory,
+            tensors,
+            metadata: BTreeMap::new(),
+        }
     }
 
     /// The tensor called `name`.
     pub fn get(&self, name: &str) -> Option<View<'_>> {
-        self.tensors.get(name).map(Stored::view)
+        self.tensors.get(name).map(|stored| View { stored })
     }
 
     /// The tensor called `name`, for a caller who cannot do without.
@@ -107,46 +114,31 @@ impl Weights {
         self.tensors.is_empty()
     }
 
-    /// What the file says of itself. Where shards give one key different values, the first shard's counts.
+    /// What the file says of itself, as text; lists are only in [`Weights::gguf`]. Where shards give one key different
+    /// values, the first shard's counts.
     pub fn metadata(&self) -> &BTreeMap<String, String> {
         &self.metadata
     }
 
-    fn add_file(&mut self, path: &Path) -> Result<(), Error> {
-        let map = Arc::new(Map::open(path)?);
-        let layout = header::read(path, map.bytes())?;
-        for (key, value) in layout.metadata {
-            self.metadata.entry(key).or_insert(value);
-        }
-        for tensor in layout.tensors {
-            if self.tensors.contains_key(&tensor.name) {
-                return Err(Error::TwoShards { path: path.into(), name: clip(&tensor.name) });
-            }
-            let data = Data::File { map: Arc::clone(&map), range: tensor.range };
-            self.tensors.insert(tensor.name, Stored { dtype: tensor.dtype, shape: tensor.shape, data });
-        }
-        Ok(())
+    /// The format that they came in.
+    pub fn format(&self) -> &Format {
+        &self.format
     }
 
-    /// Checks that what an index promises is there. Tensors that it does not mention are kept, as the reference
-    /// implementation keeps them.
-    fn check_index(&self, index: &Index) -> Result<(), Error> {
-        match index.places.iter().find(|(name, _)| !self.tensors.contains_key(name)) {
-            None => Ok(()),
-            Some((name, shard)) => {
-                Err(Error::NotInShard { path: index.path.clone(), name: clip(name), shard: clip(shard) })
-            }
+    /// What a GGUF file says of the model, its vocabulary and its chat template.
+    pub fn gguf(&self) -> Option<&Gguf> {
+        match &self.format {
+            Format::Gguf(gguf) => Some(gguf),
+            Format::Memory | Format::Safetensors | Format::Torch | Format::Ctranslate2(_) => None,
         }
     }
-}
 
-impl Stored {
-    fn view(&self) -> View<'_> {
-        let numbers = match &self.data {
-            Data::File { map, range } => Numbers::Bytes(&map.bytes()[range.clone()]),
-            Data::Memory(values) => Numbers::Floats(values),
-        };
-        View { dtype: self.dtype, shape: &self.shape, numbers }
+    /// What a CTranslate2 folder says of the model, and its vocabularies.
+    pub fn ctranslate2(&self) -> Option<&Ctranslate2> {
+        match &self.format {
+            Format::Ctranslate2(model) => Some(model),
+            Format::Memory | Format::Safetensors | Format::Torch | Format::Gguf(_) => None,
+        }
     }
 }
 

@@ -1,9 +1,9 @@
-//! One tile of a product: blocks of k, register rows, register tiles.
+//! The register tile: a few rows × a few panels, accumulated in registers over a block of k.
 #![allow(clippy::needless_range_loop)] // rows and panels are counted: that is what the compiler unrolls
 
-use super::{
-    BLOCK, BLOCK_COPIED, BLOCK_FEW, Begin, FEW_ROWS, Matrix, PANEL, Product, STREAM_AHEAD, TILE_ROWS, part,
-};
+use super::{Begin, Matrix, PANEL, STRIP};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::dispatch::{on_avx2, on_avx512};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{Lanes, Scalar};
@@ -16,23 +16,51 @@ pub(super) trait Registers: Lanes {
     const MOST_ROWS: usize;
     /// The most rows times panels, where there is more than one panel. The rest holds B and an element of A.
     const ACCUMULATORS: usize;
+
+    /// Calls a function compiled for these lanes, and does not inline it.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn enter(kernel: impl FnOnce());
+
+    /// The width of the next register tile, of `height` rows, where `panels` panels are left: 1, 2 or 4.
+    #[inline(always)]
+    fn width(height: usize, panels: usize) -> usize {
+        match (Self::ACCUMULATORS / height).min(panels) {
+            4.. => 4,
+            2 | 3 => 2,
+            0 | 1 => 1,
+        }
+    }
 }
 
-/// 6 × 64, for few rows up to 8 × 48: 24 of the 32 registers. For many rows, 8 × 48, 12 × 32 and 14 × 32 were no faster,
+/// 6 × 64, for few rows up to 8 × 32: at most 24 of the 32 registers. For many rows, 8 × 48, 12 × 32 and 14 × 32 were no faster,
 /// and waste more on odd sizes; more than eight rows of A, 4096 bytes apart, would not stay in L1 together.
 #[cfg(target_arch = "x86_64")]
 impl Registers for Avx512 {
-    const ROWS: usize = 6;
+    const ROWS: usize = STRIP;
     const MOST_ROWS: usize = 8;
     const ACCUMULATORS: usize = 24;
+
+    #[inline(always)]
+    unsafe fn enter(kernel: impl FnOnce()) {
+        // SAFETY: the caller's promise.
+        unsafe { on_avx512(kernel) }
+    }
 }
 
 /// 6 × 16: 12 of the 16 registers, since sixteen lanes take two.
 #[cfg(target_arch = "x86_64")]
 impl Registers for Avx2 {
-    const ROWS: usize = 6;
+    const ROWS: usize = STRIP;
     const MOST_ROWS: usize = 6;
     const ACCUMULATORS: usize = 4;
+
+    #[inline(always)]
+    unsafe fn enter(kernel: impl FnOnce()) {
+        // SAFETY: the caller's promise.
+        unsafe { on_avx2(kernel) }
+    }
 }
 
 /// 2 × 16: 8 of the 16 registers of SSE2, four lanes in each.
@@ -40,165 +68,51 @@ impl Registers for Scalar {
     const ROWS: usize = 2;
     const MOST_ROWS: usize = 2;
     const ACCUMULATORS: usize = 2;
-}
 
-/// The part of C that [`run`] computes.
-pub(super) struct Tile {
-    pub row: usize,
-    pub row_end: usize,
-    pub panel: usize,
-    pub panel_end: usize,
-    /// [`Product::SCRATCH`] numbers.
-    pub scratch: *mut f32,
+    #[inline(always)]
+    unsafe fn enter(kernel: impl FnOnce()) {
+        kernel();
+    }
 }
 
 /// One register tile's work over one block of k.
-struct Micro {
+pub(super) struct Micro {
     /// Steps of k.
-    k: usize,
+    pub steps: usize,
     /// Its rows of A, at its first k.
-    a: Matrix,
+    pub a: Matrix,
     /// Its first panel of B, at its first k.
-    b: *const f32,
+    pub b: *const f32,
     /// How far apart the panels of B are.
-    b_panel: usize,
+    pub b_panel: usize,
     /// Its corner of C.
-    c: *mut f32,
-    c_stride: usize,
+    pub c: *mut f32,
+    pub c_stride: usize,
     /// How many columns it has: all of its panels but the last are full.
-    columns: usize,
-    begin: Begin,
+    pub columns: usize,
+    pub begin: Begin,
     /// Added after the last block of k.
-    bias: Option<*const f32>,
-    /// What A will be read next, fetched meanwhile: `a_ahead_len` numbers of each row.
-    a_ahead: *const f32,
-    a_ahead_len: usize,
-    /// How far ahead in each panel B is fetched meanwhile; 0 where it is in L2 already.
-    b_ahead: usize,
+    pub bias: Option<*const f32>,
+    /// What A will be read next: one stretch per row of the tile, while the sums run.
+    pub a_ahead: Ahead,
+    /// What B will be read next, at the first step; from step to step it moves as B does.
+    pub b_ahead: Ahead,
 }
 
-/// Computes one tile.
+/// What is asked for before it is needed: `count` stretches of `len` numbers each. The addresses may lie anywhere.
+pub(super) struct Ahead {
+    pub start: *const f32,
+    pub stride: usize,
+    pub count: usize,
+    pub len: usize,
+}
+
+/// Computes a register tile of `height` rows and `width` panels.
 ///
 /// # Safety
-/// As for [`Product::run_tile`]; the tile lies inside the product.
+/// The machine has `L`'s instructions; the tile fits into its registers; the addresses are valid for what `micro` says.
 #[inline(always)]
-pub(super) unsafe fn run<L: Registers>(product: &Product, tile: &Tile) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let copied = product.a.column != 1;
-        let block = match (copied, product.rows <= FEW_ROWS) {
-            (true, _) => BLOCK_COPIED,
-            (false, true) => BLOCK_FEW,
-            (false, false) => BLOCK,
-        };
-        // With k = 0 there is still C to write.
-        let blocks = product.k.div_ceil(block).max(1);
-        for index in 0..blocks {
-            let (k, k_end) = part(product.k, blocks, index);
-            if copied {
-                copy_block::<L>(product, tile, k, k_end);
-            }
-            run_block::<L>(product, tile, k, k_end);
-        }
-    }
-}
-
-/// How many strips of rows, each the height of a register tile, a tile has.
-#[inline(always)]
-fn strips<L: Registers>(tile: &Tile) -> usize {
-    let rows = tile.row_end - tile.row;
-    let height = if rows <= FEW_ROWS { L::MOST_ROWS } else { L::ROWS };
-    rows.div_ceil(height)
-}
-
-/// Copies the tile's rows of A, at k to `k_end`, to scratch: strip by strip, in the order in which they are read.
-///
-/// # Safety
-/// As for [`run`].
-#[inline(always)]
-unsafe fn copy_block<L: Registers>(product: &Product, tile: &Tile, k: usize, k_end: usize) {
-    let Matrix { start, row: row_stride, column } = product.a;
-    let rows = tile.row_end - tile.row;
-    let count = strips::<L>(tile);
-    debug_assert!(rows <= TILE_ROWS && k_end - k <= BLOCK_COPIED);
-    for step in k..k_end {
-        for strip in 0..count {
-            let (row, row_end) = part(rows, count, strip);
-            let height = row_end - row;
-            // SAFETY: the rows and the step lie inside A; the scratch has a place for each of them.
-            unsafe {
-                let from = start.add((tile.row + row) * row_stride + step * column);
-                let to = tile.scratch.add(row * (k_end - k) + (step - k) * height);
-                if row_stride == 1 {
-                    L::load_first(from, height).store_first(to, height);
-                } else {
-                    for i in 0..height {
-                        *to.add(i) = *from.add(i * row_stride);
-                    }
-                }
-            }
-        }
-    }
-}
-
-/// One block of k: strips of rows from top to bottom, and in each, register tiles from left to right.
-///
-/// # Safety
-/// As for [`run`].
-#[inline(always)]
-unsafe fn run_block<L: Registers>(product: &Product, tile: &Tile, k: usize, k_end: usize) {
-    let (rows, count, steps) = (tile.row_end - tile.row, strips::<L>(tile), k_end - k);
-    let copied = product.a.column != 1;
-    let begin = if k == 0 { product.begin } else { Begin::Existing };
-    let bias = product.bias.filter(|_| k_end == product.k);
-    for strip in 0..count {
-        let b_ahead = match (product.rows <= FEW_ROWS, count, strip) {
-            (true, 1, _) => STREAM_AHEAD,
-            // The first strip has brought this block of B to L2; the others bring the next one.
-            (true, _, 1..) => steps * PANEL,
-            (true, _, 0) | (false, _, _) => 0,
-        };
-        let (row, row_end) = part(rows, count, strip);
-        let height = row_end - row;
-        let width = (L::ACCUMULATORS / height).clamp(1, 4);
-        let across = (tile.panel_end - tile.panel).div_ceil(width);
-        // SAFETY: every address below lies inside A, B, C, the bias or the scratch; what lies ahead is only prefetched.
-        unsafe {
-            let a = if copied {
-                Matrix { start: tile.scratch.add(row * steps), row: 1, column: height }
-            } else {
-                Matrix { start: product.a.start.add((tile.row + row) * product.a.row + k), ..product.a }
-            };
-            let below = product.a.start.wrapping_add((tile.row + row_end) * product.a.row + k);
-            let ahead_end = if copied || strip + 1 == count { 0 } else { steps };
-            for index in 0..across {
-                let (first, end) = part(tile.panel_end - tile.panel, across, index);
-                let panel = tile.panel + first;
-                let (ahead, ahead_next) = part(ahead_end, across, index);
-                let micro = Micro {
-                    k: steps,
-                    a,
-                    b: product.b.add((panel * product.k + k) * PANEL),
-                    b_panel: product.k * PANEL,
-                    c: product.c.add((tile.row + row) * product.c_stride + panel * PANEL),
-                    c_stride: product.c_stride,
-                    columns: ((end - first) * PANEL).min(product.columns - panel * PANEL),
-                    begin,
-                    bias: bias.map(|bias| bias.add(panel * PANEL)),
-                    a_ahead: below.wrapping_add(ahead),
-                    a_ahead_len: ahead_next - ahead,
-                    b_ahead,
-                };
-                by_height::<L>(height, end - first, &micro);
-            }
-        }
-    }
-}
-
-/// # Safety
-/// As for [`multiply`]; the tile fits into the registers.
-#[inline(always)]
-unsafe fn by_height<L: Registers>(height: usize, width: usize, micro: &Micro) {
+pub(super) unsafe fn multiply<L: Registers>(height: usize, width: usize, micro: &Micro) {
     /// The arms of the match: a tile taller than the instruction set allows is never compiled.
     macro_rules! heights {
         ($($height:literal)*) => {
@@ -213,18 +127,30 @@ unsafe fn by_height<L: Registers>(height: usize, width: usize, micro: &Micro) {
 }
 
 /// # Safety
-/// As for [`multiply`]; the tile fits into the registers.
+/// As for [`multiply`].
 #[inline(always)]
 unsafe fn by_width<L: Registers, const M: usize>(width: usize, micro: &Micro) {
     // SAFETY: the caller's promise.
     unsafe {
         match width {
-            1 => multiply::<L, M, 1>(micro),
-            2 if L::ACCUMULATORS >= 2 * M => multiply::<L, M, 2>(micro),
-            3 if L::ACCUMULATORS >= 3 * M => multiply::<L, M, 3>(micro),
-            4 if L::ACCUMULATORS >= 4 * M => multiply::<L, M, 4>(micro),
+            4 if L::ACCUMULATORS >= 4 * M => enter::<L, M, 4>(micro),
+            2 if L::ACCUMULATORS >= 2 * M => enter::<L, M, 2>(micro),
+            1 => enter::<L, M, 1>(micro),
             _ => unreachable!("a register tile of {M} rows has not {width} panels"),
         }
+    }
+}
+
+/// # Safety
+/// As for [`multiply`].
+#[inline(always)]
+unsafe fn enter<L: Registers, const M: usize, const P: usize>(micro: &Micro) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        L::enter(
+            #[inline(always)]
+            || multiply_add::<L, M, P>(micro),
+        );
     }
 }
 
@@ -235,16 +161,16 @@ unsafe fn by_width<L: Registers, const M: usize>(width: usize, micro: &Micro) {
 /// the pace, B is asked for ahead of the machine's own prefetching, which stops at every page: 10 %.
 ///
 /// # Safety
-/// The machine has `L`'s instructions, and the addresses are valid for what `micro` says.
+/// As for [`multiply`].
 #[inline(always)]
-unsafe fn multiply<L: Lanes, const M: usize, const P: usize>(micro: &Micro) {
-    let Micro { k, a, c, c_stride, columns, .. } = *micro;
+unsafe fn multiply_add<L: Lanes, const M: usize, const P: usize>(micro: &Micro) {
+    let Micro { steps, a, b, b_panel, c, c_stride, columns, begin, bias, ref a_ahead, ref b_ahead } = *micro;
     // The last panel may end early.
     let last = columns - (P - 1) * PANEL;
     // SAFETY: the caller's promise; the last panel is loaded and stored only as far as it goes.
     unsafe {
         let mut sums = [[L::zero(); P]; M];
-        if micro.begin == Begin::Existing {
+        if begin == Begin::Existing {
             for i in 0..M {
                 let row = c.add(i * c_stride);
                 for p in 0..P {
@@ -252,39 +178,40 @@ unsafe fn multiply<L: Lanes, const M: usize, const P: usize>(micro: &Micro) {
                 }
             }
         }
-        let (mut a_step, mut b_step, mut step) = (a.start, micro.b, 0);
+        let (mut a_step, mut b_step, mut b_next, mut step) = (a.start, b, b_ahead.start, 0);
         for row in 0..M {
             for p in 0..P {
                 prefetch(c.add(row * c_stride + p * PANEL));
             }
-            let mut ahead = 0;
-            while ahead < micro.a_ahead_len {
-                prefetch_l2(micro.a_ahead.wrapping_add(row * a.row + ahead));
-                ahead += PANEL;
+            let mut at = 0;
+            while row < a_ahead.count && at < a_ahead.len {
+                prefetch_l2(a_ahead.start.wrapping_add(row * a_ahead.stride + at));
+                at += PANEL;
             }
-            let end = k * (row + 1) / M;
+            let end = steps * (row + 1) / M;
             while step < end {
-                let mut b = [L::zero(); P];
+                let mut x = [L::zero(); P];
                 for p in 0..P {
-                    b[p] = L::load(b_step.add(p * micro.b_panel));
+                    x[p] = L::load(b_step.add(p * b_panel));
                 }
-                if micro.b_ahead > 0 {
-                    for p in 0..P {
-                        prefetch_l2(b_step.wrapping_add(p * micro.b_panel + micro.b_ahead));
-                    }
+                let mut stretch = 0;
+                while stretch < b_ahead.count {
+                    prefetch_l2(b_next.wrapping_add(stretch * b_ahead.stride));
+                    stretch += 1;
                 }
                 for i in 0..M {
-                    let x = L::splat(*a_step.add(i * a.row));
+                    let y = L::splat(*a_step.add(i * a.row));
                     for p in 0..P {
-                        sums[i][p] = x.fma(b[p], sums[i][p]);
+                        sums[i][p] = y.fma(x[p], sums[i][p]);
                     }
                 }
                 a_step = a_step.add(a.column);
                 b_step = b_step.add(PANEL);
+                b_next = b_next.wrapping_add(PANEL);
                 step += 1;
             }
         }
-        if let Some(bias) = micro.bias {
+        if let Some(bias) = bias {
             for p in 0..P {
                 let bias = load::<L, P>(bias, p, last);
                 for i in 0..M {

@@ -7,43 +7,47 @@
 //! several partial sums per element would be no faster here: the register tile already has enough chains in flight.)
 //!
 //! **Three levels.** A *register tile* of up to 6 rows × 64 columns is accumulated in registers over a block of k
-//! ([`micro`]). A *tile*, the work item of a thread, is about 120 rows × 384 columns: its block of B stays in the L2
-//! cache and streams from there under six rows of A, which stay in L1. A product of few rows has narrower tiles and
-//! reads B once, as fast as memory gives it. B is [`Packed`] in panels beforehand; A is read where it lies, unless its
+//! ([`micro`]). A *tile*, the work item of a thread, is up to 500 rows × 384 columns, worked on in bands of 126 rows: its
+//! block of B stays in the L2 cache and streams from there under six rows of A at a time ([`tile`]). A product of few
+//! rows has narrower tiles and reads B once, as fast as memory gives it. B is [`Packed`] in panels beforehand; A is read where it lies, unless its
 //! columns are not contiguous (Aᵀ), and then a block of it is copied to scratch. `README.md` has what was measured.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use crate::dispatch;
 use crate::isa::Isa;
-use micro::run;
+use std::ops::Range;
+use tile::{Tile, run};
 
 mod micro;
 mod pack;
 #[cfg(test)]
 mod tests;
+mod tile;
 
 pub use pack::{Packed, Packing};
 
 /// Columns in a panel of packed B: one value of [`crate::lanes::Lanes`].
 pub const PANEL: usize = crate::lanes::LANES;
 
-/// The most rows of a tile. More would read B less often from beyond L2, but leave fewer tiles for the threads.
-const TILE_ROWS: usize = 126;
-/// The most panels of a tile: with `BLOCK` steps of k, 1.2 MB of B.
-const TILE_PANELS: usize = 24;
-/// Up to here a product has few rows: it is a matter of reading B.
-const FEW_ROWS: usize = 16;
-/// The fewest panels of a tile: the width of the widest register tile.
-const LEAST_PANELS: usize = 4;
-/// Below this many tiles, narrower ones keep more threads busy.
+/// The rows that a register tile has, where there are many; tiles are whole numbers of these.
+const STRIP: usize = 6;
+/// The most rows that go through k together: their part of C stays in L2 meanwhile.
+const BAND: usize = 21 * STRIP;
+/// The most bands of a tile.
+const TALLEST: usize = 4;
+/// Up to this k, a tile's part of B stays in L2 for all of its bands: 1.6 MB.
+const RESIDENT: usize = 1024;
+/// Panels side by side in the widest register tile; tiles are whole numbers of these.
+const UNIT: usize = 4;
+/// The most units of a tile: 384 columns, whose `BLOCK` steps of B are 0.6 MB.
+const TILE_UNITS: usize = 6;
+/// Up to here a product has few rows: it is a matter of reading B once, as fast as memory gives it.
+const FEW_ROWS: usize = 8;
+/// Below this many tiles, smaller ones keep more threads busy.
 const ENOUGH_TILES: usize = 32;
-/// The most steps of k between two visits to C: six rows of A take 18 KB of L1.
-const BLOCK: usize = 768;
-/// The same where A is copied, so that a tile's rows of it take half of that in L2.
-const BLOCK_COPIED: usize = 384;
-
-/// The same for few rows: what the next visit needs of B is fetched during this one, and must not be long.
-const BLOCK_FEW: usize = 256;
+/// The most steps of k between two visits to C. Six rows of A then take 9 KB of L1, and a band of A, where it is copied,
+/// 0.2 MB.
+const BLOCK: usize = 384;
 /// How far ahead a single strip of rows fetches B, in numbers of each panel: half a page.
 const STREAM_AHEAD: usize = 512;
 
@@ -114,25 +118,43 @@ struct Cut {
     down: usize,
     /// Tiles from left to right.
     across: usize,
+    /// Which tile comes after which.
+    order: Order,
+}
+
+/// Which tiles are next to each other in time, on two threads or on one.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    /// Those with other columns. A tile is tall, and its part of B stays in L2 from band to band. Two threads that
+    /// fetched the same lines of B at the same moment would lose 10 % by it.
+    Across,
+    /// Those with the same columns, because their part of B is too long for L2, and each band reads it from L3.
+    Down,
 }
 
 impl Product {
     /// How many `f32` of scratch [`Product::run_tile`] needs, for any product.
-    pub const SCRATCH: usize = TILE_ROWS * BLOCK_COPIED;
+    pub const SCRATCH: usize = BAND * BLOCK;
 
-    /// The number of independent work items. Consecutive ones share columns of B.
+    /// The number of independent work items. Together they are the whole product, in any order.
     pub fn tiles(&self) -> usize {
-        let Cut { down, across } = self.cut();
+        let Cut { down, across, .. } = self.cut();
         down * across
     }
 
     fn cut(&self) -> Cut {
-        let panels = self.columns.div_ceil(PANEL);
-        let down = self.rows.div_ceil(TILE_ROWS);
-        let wide = panels.div_ceil(TILE_PANELS);
-        let narrow = panels.div_ceil(LEAST_PANELS);
-        let across = if down == 0 { 0 } else { wide.max(ENOUGH_TILES.div_ceil(down).min(narrow)) };
-        Cut { down, across }
+        let units = self.columns.div_ceil(UNIT * PANEL);
+        let bands = self.rows.div_ceil(BAND);
+        let wide = units.div_ceil(TILE_UNITS);
+        if wide == 0 || bands == 0 {
+            return Cut { down: 0, across: 0, order: Order::Across };
+        }
+        let (down, order) = if self.k <= RESIDENT {
+            (ENOUGH_TILES.div_ceil(wide).clamp(bands.div_ceil(TALLEST), bands), Order::Across)
+        } else {
+            (bands, Order::Down)
+        };
+        Cut { down, across: wide.max(ENOUGH_TILES.div_ceil(down).min(units)), order }
     }
 
     /// Computes tile number `tile` on `isa`, with at least [`Product::SCRATCH`] numbers of scratch, whose contents do
@@ -147,17 +169,32 @@ impl Product {
     /// If the scratch is too small.
     pub unsafe fn run_tile(&self, isa: Isa, tile: usize, scratch: &mut [f32]) {
         assert!(scratch.len() >= Self::SCRATCH, "a tile needs {} numbers of scratch", Self::SCRATCH);
-        let Cut { down, across } = self.cut();
-        let (row, row_end) = part(self.rows, down, tile % down);
-        let (panel, panel_end) = part(self.columns.div_ceil(PANEL), across, tile / down);
-        let tile = micro::Tile { row, row_end, panel, panel_end, scratch: scratch.as_mut_ptr() };
-        // SAFETY: the caller's promise; the tile lies inside the product.
-        unsafe { dispatch!(isa, run(self, &tile)) }
+        let Cut { down, across, order } = self.cut();
+        let (i, j) = match order {
+            Order::Across => (tile / across, tile % across),
+            Order::Down => (tile % down, tile / down),
+        };
+        let strips = part(self.rows.div_ceil(STRIP), down, i);
+        let units = part(self.columns.div_ceil(UNIT * PANEL), across, j);
+        let panel_end = self.columns.div_ceil(PANEL).min(units.end * UNIT);
+        let bands = (strips.len() * STRIP).div_ceil(BAND);
+        for band in 0..bands {
+            let band = part(strips.len(), bands, band);
+            let tile = Tile {
+                row: (strips.start + band.start) * STRIP,
+                row_end: self.rows.min((strips.start + band.end) * STRIP),
+                panel: units.start * UNIT,
+                panel_end,
+                scratch: scratch.as_mut_ptr(),
+            };
+            // SAFETY: the caller's promise; the tile lies inside the product.
+            unsafe { dispatch!(isa, run(self, &tile)) }
+        }
     }
 }
 
 /// Part `index` of `0..len` cut into `count` parts, whose sizes differ by one at most.
 #[inline(always)]
-fn part(len: usize, count: usize, index: usize) -> (usize, usize) {
-    (len * index / count, len * (index + 1) / count)
+fn part(len: usize, count: usize, index: usize) -> Range<usize> {
+    len * index / count..len * (index + 1) / count
 }

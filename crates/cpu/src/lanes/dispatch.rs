@@ -43,9 +43,12 @@ macro_rules! dispatch {
     };
 }
 
+// Never inlined: each kernel stays a function of its own, which the compiler gets through in reasonable time.
+
 /// # Safety
 /// The machine has AVX-512 F, DQ, BW and VL.
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl")]
 pub unsafe fn on_avx512<R>(kernel: impl FnOnce() -> R) -> R {
     kernel()
@@ -54,6 +57,7 @@ pub unsafe fn on_avx512<R>(kernel: impl FnOnce() -> R) -> R {
 /// # Safety
 /// The machine has AVX2 and FMA.
 #[cfg(target_arch = "x86_64")]
+#[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 pub unsafe fn on_avx2<R>(kernel: impl FnOnce() -> R) -> R {
     kernel()

@@ -114,7 +114,7 @@ impl Attend {
         let span = batch.side(self.side).spans[s];
         match self.keys {
             Keys::Rows(rows) => {
-                let own = rows_side(rows) == Some(self.side);
+                let own = rows.side() == Some(self.side);
                 let (start, len) = batch.segment(rows, if own { s } else { span.source });
                 let offset = if let Rows::Recalled(_) = rows { span.memory } else { 0 };
                 KeySpan { place: start, first: 0, end: len, offset }
@@ -380,21 +380,6 @@ impl Attend {
             ),
             (Self { reach: Reach::Both, keys: Keys::Rows(low), ..base }, other(low, 20)),
         ]
-    }
-}
-
-/// The side that rows of keys belong to.
-fn rows_side(rows: Rows) -> Option<Side> {
-    match rows {
-        Rows::Fixed(_) => None,
-        Rows::Tokens(side)
-        | Rows::Memory(side)
-        | Rows::Recalled(side)
-        | Rows::Low(side, _)
-        | Rows::Sequences(side)
-        | Rows::Picked(side)
-        | Rows::Distances(side)
-        | Rows::Pairs(side) => Some(side),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The header of a safetensors file, and every check on it.
+//! Safetensors: the header of a file, and every check on it.
 //!
 //! The format: eight bytes, little-endian, with the length of the header; the header, a JSON object that may end in
 //! spaces; then the data. The object has an entry `"name": {"dtype", "shape", "data_offsets": [start, end]}` per
@@ -13,12 +13,17 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
 use crate::error::clip;
+use crate::map::Map;
+use crate::open::Contents;
+use crate::stored::Stored;
+use crate::weights::Format;
 use crate::{Dtype, Error};
 
 /// The longest header that the format allows, in bytes.
@@ -28,7 +33,7 @@ pub(crate) const METADATA: &str = "__metadata__";
 /// Bytes before the header: its length.
 pub(crate) const PREFIX: usize = 8;
 /// More dimensions than any tensor has; without a limit a header could become a list of many times its own size.
-const DIMENSIONS: usize = 16;
+pub(crate) const DIMENSIONS: usize = 16;
 
 /// A header as it is written.
 #[derive(Default)]
@@ -47,22 +52,25 @@ pub(crate) struct Claim {
     pub(crate) data_offsets: (usize, usize),
 }
 
-/// What a file holds, checked: the ranges lie inside the file and fit their types and shapes.
-pub(crate) struct Layout {
-    pub(crate) metadata: BTreeMap<String, String>,
-    pub(crate) tensors: Vec<Place>,
-}
-
 /// Where a tensor lies in its file.
-pub(crate) struct Place {
-    pub(crate) name: String,
-    pub(crate) dtype: Dtype,
-    pub(crate) shape: Vec<usize>,
-    pub(crate) range: Range<usize>,
+struct Place {
+    name: String,
+    dtype: Dtype,
+    shape: Vec<usize>,
+    range: Range<usize>,
 }
 
-/// Reads and checks the header of `file`. The `path` is for messages.
-pub(crate) fn read(path: &Path, file: &[u8]) -> Result<Layout, Error> {
+/// Whether a file begins with a length that the format allows and an object.
+pub(crate) fn looks_like(file: &[u8]) -> bool {
+    match file.split_first_chunk::<PREFIX>() {
+        Some((prefix, rest)) => u64::from_le_bytes(*prefix) <= LONGEST && rest.first() == Some(&b'{'),
+        None => false,
+    }
+}
+
+/// Reads and checks the header of the file `map`. The `path` is for messages.
+pub(crate) fn read(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
+    let file = map.bytes();
     let truncated =
         |announced: u64| Error::Truncated { path: path.into(), announced, found: file.len() as u64 };
     let syntax = |reason: String| Error::Syntax { path: path.into(), reason: clip(&reason) };
@@ -78,9 +86,11 @@ pub(crate) fn read(path: &Path, file: &[u8]) -> Result<Layout, Error> {
     let header: Header = serde_json::from_slice(text).map_err(|error| syntax(format!("header: {error}")))?;
     let data = PREFIX + text.len()..file.len();
     let places = header.tensors.into_iter().map(|(name, claim)| place(path, &data, name, claim));
-    let mut tensors = places.collect::<Result<Vec<_>, _>>()?;
-    cover(path, &data, &mut tensors)?;
-    Ok(Layout { metadata: header.metadata, tensors })
+    let mut places = places.collect::<Result<Vec<_>, _>>()?;
+    cover(path, &data, &mut places)?;
+    let stored = |place: Place| (place.name, Stored::file(map, place.range, place.dtype, &place.shape));
+    let tensors = places.into_iter().map(stored).collect();
+    Ok(Contents { format: Format::Safetensors, tensors, metadata: header.metadata })
 }
 
 /// Checks one tensor by itself: its type, its shape, its place in `data`.
@@ -93,8 +103,7 @@ fn place(path: &Path, data: &Range<usize>, name: String, claim: Claim) -> Result
         let available = data.len();
         return Err(Error::Range { path: path.into(), name: clip(&name), start, end, available });
     }
-    let needed = shape.iter().try_fold(1_usize, |count, &size| count.checked_mul(size));
-    let Some(needed) = needed.and_then(|count| count.checked_mul(dtype.size())) else {
+    let Some(needed) = dtype.bytes_of(&shape) else {
         return Err(Error::Shape { path: path.into(), name: clip(&name), shape });
     };
     let given = end - start;

@@ -1,0 +1,185 @@
+//! What can be typed.
+
+use std::path::PathBuf;
+
+use clap::builder::PossibleValuesParser;
+use clap::{Parser, Subcommand, ValueEnum};
+use glassformer::formula::NAMES;
+
+const EXAMPLES: &str = "\
+Examples:
+  glassformer explain                            every number of \"The cat sat\", from words to words
+  glassformer formula --name original            a Transformer as one formula
+  glassformer generate --model FOLDER --ids \"5 17 9\" --start 0 --end 1
+  glassformer forward --model FOLDER --ids \"5 17 9\" --target-ids \"0 4\" --out F.safetensors
+";
+
+const EXPLAIN: &str = "\
+Examples:
+  glassformer explain | less -R
+  glassformer explain --lang zh
+  glassformer explain --errata
+  glassformer explain --json | jq '.score'
+";
+
+const FORMULA: &str = "\
+Examples:
+  glassformer formula --name bert --definitions
+  glassformer formula --name llama --notation latex
+  glassformer formula --name original --notation toml > mine.toml
+  glassformer formula mine.toml
+";
+
+const FORWARD: &str = "\
+Examples:
+  glassformer forward --model FOLDER --ids \"101 7592 102\" --out F.safetensors
+  glassformer forward --model FOLDER --ids \"5 17\" --target-ids \"2 14\" --ids \"9\" --target-ids \"2\" --out F.safetensors
+";
+
+const GENERATE: &str = "\
+Examples:
+  glassformer generate --model FOLDER --ids \"5 17 9\" --start 0 --end 1 --json    encoder-decoder: ids are the source
+  glassformer generate --model FOLDER --ids \"5 17 9\" --max-new-tokens 40         decoder-only: ids are the prompt
+";
+
+/// A Transformer engine that runs, trains and shows every kind of Transformer from one description.
+#[derive(Parser)]
+#[command(name = "glassformer", version, before_help = EXAMPLES, subcommand_required = true)]
+pub struct Args {
+    #[command(flatten)]
+    pub globals: Globals,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What every verb understands.
+#[derive(clap::Args)]
+pub struct Globals {
+    /// How many threads compute; all cores if not given
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Whether output is coloured: auto means on a terminal, unless `NO_COLOR` is set
+    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
+    pub color: Color,
+    /// Say nothing but results and errors
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub quiet: bool,
+    /// Say more about what is done
+    #[arg(short, long, global = true)]
+    pub verbose: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Subcommand)]
+pub enum Verb {
+    /// Show every number of a run: document 2's "The cat sat", checked against what the document prints
+    #[command(before_help = EXPLAIN)]
+    Explain(Explain),
+    /// Print a Transformer as a formula
+    #[command(before_help = FORMULA)]
+    Formula(Formula),
+    /// Run token ids through a model and write the resulting tensors to a file
+    #[command(before_help = FORWARD)]
+    Forward(Forward),
+    /// Continue token ids, or translate them, with the most likely token at each step
+    #[command(before_help = GENERATE)]
+    Generate(Generate),
+}
+
+#[derive(clap::Args)]
+pub struct Explain {
+    /// The language; auto follows `LC_ALL`, `LC_MESSAGES` and `LANG`
+    #[arg(long, value_enum, default_value_t = Language::Auto)]
+    pub lang: Language,
+    /// Only the numbers that the document gets wrong
+    #[arg(long, conflicts_with = "json")]
+    pub errata: bool,
+    /// Everything as JSON, in both languages: steps, tensors, claims and verdicts
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    Auto,
+    En,
+    Zh,
+}
+
+#[derive(clap::Args)]
+pub struct Formula {
+    /// A formula in TOML or JSON, a model's folder, or - for standard input
+    #[arg(value_name = "FILE", required_unless_present = "name")]
+    pub file: Option<PathBuf>,
+    /// A well-known formula instead
+    #[arg(long, conflicts_with = "file", value_parser = PossibleValuesParser::new(NAMES))]
+    pub name: Option<String>,
+    /// How it is written; toml and json can be changed and read back
+    #[arg(long, value_enum, default_value_t = Notation::Unicode)]
+    pub notation: Notation,
+    /// Also say what each symbol stands for
+    #[arg(long)]
+    pub definitions: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Notation {
+    Unicode,
+    Latex,
+    Mathml,
+    Toml,
+    Json,
+}
+
+#[derive(clap::Args)]
+pub struct Forward {
+    /// The model's folder: formula.toml and model.safetensors
+    #[arg(long, value_name = "FOLDER")]
+    pub model: PathBuf,
+    /// Token ids of a sequence (of its source, where there are two stacks), or - for standard input; once for each sequence
+    #[arg(long, value_name = "IDS", required = true)]
+    pub ids: Vec<String>,
+    /// Token ids of its target; the i-th use belongs to the i-th sequence
+    #[arg(long, value_name = "IDS")]
+    pub target_ids: Vec<String>,
+    /// Token types of its source, one for each id
+    #[arg(long, value_name = "TYPES")]
+    pub types: Vec<String>,
+    /// Positions of its source that see and are seen by all
+    #[arg(long, value_name = "POSITIONS")]
+    pub global: Vec<String>,
+    /// The file to write: i.hidden, i.source and i.logits of each sequence i
+    #[arg(long, value_name = "FILE")]
+    pub out: PathBuf,
+}
+
+#[derive(clap::Args)]
+pub struct Generate {
+    /// The model's folder: formula.toml and model.safetensors
+    #[arg(long, value_name = "FOLDER")]
+    pub model: PathBuf,
+    /// Token ids, or - for standard input: the source of an encoder-decoder, the prompt of a decoder
+    #[arg(long, value_name = "IDS", required_unless_present = "source_ids")]
+    pub ids: Option<String>,
+    /// The source's ids; --ids is then what the target begins with, after --start
+    #[arg(long, value_name = "IDS")]
+    pub source_ids: Option<String>,
+    /// The id that the target begins with; an encoder-decoder needs it
+    #[arg(long, value_name = "ID")]
+    pub start: Option<u32>,
+    /// The id that ends a text
+    #[arg(long, value_name = "ID")]
+    pub end: Option<u32>,
+    /// At most how many tokens are written
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub max_new_tokens: u32,
+    /// The result as JSON
+    #[arg(long)]
+    pub json: bool,
+}

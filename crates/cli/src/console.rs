@@ -1,0 +1,128 @@
+//! Where text goes: results to stdout, everything else to stderr.
+
+use std::io::{self, ErrorKind, IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::thread::available_parallelism;
+
+use glassformer::Cpu;
+use glassformer::explain::{Lang, Paint};
+
+use crate::args::{Color, Globals, Language};
+use crate::failure::Failure;
+
+/// How much is said besides results.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Talk {
+    Quiet,
+    Usual,
+    Verbose,
+}
+
+/// The terminal, and what the user wants of it.
+pub struct Console {
+    color: Color,
+    talk: Talk,
+    threads: Option<usize>,
+}
+
+/// Columns of a line where there is no terminal, and how far lines adapt to one.
+const COLUMNS: usize = 80;
+const LEAST_COLUMNS: usize = 40;
+const MOST_COLUMNS: usize = 100;
+
+impl Console {
+    pub fn new(globals: &Globals) -> Self {
+        let talk = match (globals.quiet, globals.verbose) {
+            (true, _) => Talk::Quiet,
+            (false, true) => Talk::Verbose,
+            (false, false) => Talk::Usual,
+        };
+        Self { color: globals.color, talk, threads: globals.threads.map(usize::from) }
+    }
+
+    /// Says what was done.
+    pub fn note(&self, text: &str) {
+        self.say(Talk::Usual, text);
+    }
+
+    /// Says what only the curious ask for.
+    pub fn detail(&self, text: impl FnOnce() -> String) {
+        if self.talk == Talk::Verbose {
+            self.say(Talk::Verbose, &text());
+        }
+    }
+
+    fn say(&self, needs: Talk, text: &str) {
+        if self.talk >= needs {
+            // If even stderr is closed there is nobody left to tell.
+            let _ = writeln!(io::stderr(), "{text}");
+        }
+    }
+
+    /// Tells a failure.
+    pub fn fail(&self, failure: &Failure) {
+        let (red, cyan, end) = match self.paint(io::stderr().is_terminal()) {
+            Paint::Colour => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
+            Paint::Plain => ("", "", ""),
+        };
+        let hint = failure.hint.as_ref().map(|hint| format!("{cyan}hint:{end} {hint}\n"));
+        let text = format!("{red}error:{end} {}\n{}", failure.message, hint.unwrap_or_default());
+        let _ = io::stderr().write_all(text.as_bytes());
+    }
+
+    /// Whether results are coloured.
+    pub fn result_paint(&self) -> Paint {
+        self.paint(io::stdout().is_terminal())
+    }
+
+    fn paint(&self, terminal: bool) -> Paint {
+        let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
+        let wanted = match self.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => terminal && !dumb && !set("NO_COLOR"),
+        };
+        if wanted { Paint::Colour } else { Paint::Plain }
+    }
+
+    /// How many threads compute.
+    pub fn threads(&self) -> usize {
+        self.threads.unwrap_or_else(|| available_parallelism().map_or(1, NonZeroUsize::get))
+    }
+
+    /// What runs the models.
+    pub fn backend(&self) -> Cpu {
+        Cpu::new(self.threads())
+    }
+}
+
+/// Writes a result. A reader that has seen enough and closes the pipe is no failure.
+pub fn result(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("cannot write the result: {error}"), "check where stdout leads to"))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    }
+}
+
+/// Columns of a line of results.
+pub fn width() -> usize {
+    let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
+    width.map_or(COLUMNS, |width| width.clamp(LEAST_COLUMNS, MOST_COLUMNS))
+}
+
+/// The language that was asked for, or that of the environment.
+pub fn language(asked: Language) -> Lang {
+    let locale = || {
+        let given = ["LC_ALL", "LC_MESSAGES", "LANG"].into_iter().filter_map(|name| std::env::var(name).ok());
+        given.into_iter().find(|value| !value.is_empty()).unwrap_or_default()
+    };
+    match asked {
+        Language::En => Lang::English,
+        Language::Zh => Lang::Chinese,
+        Language::Auto => Lang::of_locale(&locale()),
+    }
+}

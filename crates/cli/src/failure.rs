@@ -1,0 +1,85 @@
+//! What is told when something does not work: what, and what to do about it.
+
+use std::fmt;
+
+use glassformer::{engine, explain, graph, model, weights};
+
+/// The exit code of wrong usage or input.
+pub const USAGE: u8 = 2;
+
+/// Why a verb could not do its work.
+#[derive(Debug)]
+pub struct Failure {
+    /// What is wrong.
+    pub message: String,
+    /// What to do.
+    pub hint: Option<String>,
+}
+
+impl Failure {
+    /// `message`, and `hint` as what to do.
+    pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { message: message.into(), hint: Some(hint.into()) }
+    }
+
+    /// An error whose own text says what to do.
+    fn plain(error: &impl fmt::Display) -> Self {
+        Self { message: error.to_string(), hint: None }
+    }
+}
+
+impl From<engine::Error> for Failure {
+    fn from(error: engine::Error) -> Self {
+        match error {
+            engine::Error::Request { request, what, hint } => {
+                Self::new(format!("sequence {request}: {what}"), hint)
+            }
+            engine::Error::Model(error) => error.into(),
+            engine::Error::Graph(error) => error.into(),
+            error => Self::plain(&error),
+        }
+    }
+}
+
+impl From<graph::Error> for Failure {
+    fn from(error: graph::Error) -> Self {
+        match error {
+            graph::Error::Batch { what, hint } => Self::new(what, hint),
+            graph::Error::NotFinite { name, index, value } => Self::new(
+                format!("the weight {name} is not finite: element {index} is {value}"),
+                "the file is damaged or training diverged; fetch it again or take an earlier checkpoint",
+            ),
+            error => Self::plain(&error),
+        }
+    }
+}
+
+impl From<model::Error> for Failure {
+    fn from(error: model::Error) -> Self {
+        match error {
+            model::Error::Graph(error) => error.into(),
+            model::Error::Read(error) => error.into(),
+            model::Error::Weights(_) => Self::new(
+                error.to_string(),
+                "formula.toml and model.safetensors must describe the same model",
+            ),
+            model::Error::Formula(_) | model::Error::File { .. } => Self::new(
+                error.to_string(),
+                "`glassformer formula --name original --notation toml` prints a formula that works",
+            ),
+            error => Self::plain(&error),
+        }
+    }
+}
+
+impl From<weights::Error> for Failure {
+    fn from(error: weights::Error) -> Self {
+        Self::plain(&error)
+    }
+}
+
+impl From<explain::Error> for Failure {
+    fn from(error: explain::Error) -> Self {
+        Self::new(error.to_string(), "this is a fault of glassformer itself: please report it")
+    }
+}

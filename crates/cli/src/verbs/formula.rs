@@ -1,0 +1,77 @@
+//! `glassformer formula`: a Transformer as a formula.
+
+use std::io::Read;
+use std::path::Path;
+
+use glassformer::Formula;
+use glassformer::formula::{TextError, named, print};
+
+use crate::args::{Formula as Args, Notation};
+use crate::console::result;
+use crate::failure::Failure;
+
+pub fn run(args: &Args) -> Result<(), Failure> {
+    let formula = match (&args.name, &args.file) {
+        (Some(name), _) => named(name).ok_or_else(|| unknown(name))?,
+        (None, Some(file)) => read(file)?,
+        (None, None) => return Err(unknown("")),
+    };
+    let printed = match args.notation {
+        Notation::Unicode => print::Notation::Unicode,
+        Notation::Latex => print::Notation::Latex,
+        Notation::Mathml => print::Notation::Mathml,
+        Notation::Toml | Notation::Json if args.definitions => {
+            return Err(Failure::new(
+                "--definitions explains symbols, and TOML and JSON have none",
+                "use --notation unicode, latex or mathml",
+            ));
+        }
+        Notation::Toml => return result(&formula.to_toml().map_err(|error| bad("", &error))?),
+        Notation::Json => {
+            return result(&format!("{}\n", formula.to_json().map_err(|error| bad("", &error))?));
+        }
+    };
+    let mut text = print::formula(&formula, printed) + "\n";
+    if args.definitions {
+        text.push('\n');
+        for line in print::definitions_in(&formula, printed) {
+            text.push_str(&line);
+            text.push('\n');
+        }
+    }
+    result(&text)
+}
+
+fn unknown(name: &str) -> Failure {
+    Failure::new(format!("no formula is named {name:?}"), "`glassformer formula --help` lists the names")
+}
+
+/// Reads a formula from a file, a model's folder, or standard input.
+fn read(path: &Path) -> Result<Formula, Failure> {
+    let path = if path.is_dir() { path.join("formula.toml") } else { path.to_owned() };
+    let input = path == Path::new("-");
+    let place = if input { "standard input".to_owned() } else { path.display().to_string() };
+    let cannot = |error: std::io::Error| {
+        Failure::new(
+            format!("cannot read {place}: {error}"),
+            "give a file in TOML or JSON, a model's folder, or --name for a well-known formula",
+        )
+    };
+    let mut text = String::new();
+    if input {
+        std::io::stdin().read_to_string(&mut text).map_err(cannot)?;
+    } else {
+        text = std::fs::read_to_string(&path).map_err(cannot)?;
+    }
+    // No TOML document begins with a brace, and every formula in JSON does.
+    let json = text.trim_start().starts_with('{');
+    let formula = if json { Formula::from_json(&text) } else { Formula::from_toml(&text) };
+    formula.map_err(|error| bad(&format!("{place}: "), &error))
+}
+
+fn bad(place: &str, error: &TextError) -> Failure {
+    Failure::new(
+        format!("{place}{}", error.to_string().trim_end()),
+        "`glassformer formula --name original --notation toml` prints a formula that works",
+    )
+}

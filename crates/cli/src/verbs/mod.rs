@@ -1,0 +1,6 @@
+//! The verbs, a file each.
+
+pub mod explain;
+pub mod formula;
+pub mod forward;
+pub mod generate;

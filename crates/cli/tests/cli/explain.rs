@@ -1,0 +1,53 @@
+//! `glassformer explain`.
+
+use super::{command, finish, run};
+
+#[test]
+fn explain_tells_the_whole_story_on_stdout_alone() {
+    let ran = run(&["explain"]);
+    assert_eq!(ran.err, "");
+    let text = ran.ok();
+    for needed in [
+        "cat  3.76  4.24  4.72  5.20",
+        "✗ Q_cat   5.5  ✗  6.1  ✗  6.7  ✗  7.3  ✗",
+        "next word  猫 (id 2)",
+        "next word  坐着 (id 3)",
+        "next word  <eos> (id 1)",
+        "97 are right, 48 are wrong",
+    ] {
+        assert!(text.contains(needed), "{needed} is missing");
+    }
+    assert!(text.lines().all(|line| line.chars().count() <= 80));
+}
+
+#[test]
+fn the_language_is_asked_for_or_found_in_the_environment() {
+    let chinese = |text: &str| text.contains("编码器的输入");
+    assert!(chinese(&run(&["explain", "--lang", "zh"]).ok()));
+    assert!(chinese(&finish(command(&["explain"]).env("LANG", "zh_CN.UTF-8")).ok()));
+    assert!(chinese(&finish(command(&["explain"]).env("LC_ALL", "zh_TW").env("LANG", "en_US.UTF-8")).ok()));
+    assert!(!chinese(&finish(command(&["explain", "--lang", "en"]).env("LANG", "zh_CN.UTF-8")).ok()));
+    assert!(!chinese(&run(&["explain"]).ok()));
+}
+
+#[test]
+fn colours_come_only_where_they_are_wanted() {
+    let coloured = |text: &str| text.contains('\x1b');
+    assert!(!coloured(&run(&["explain"]).ok()), "a pipe is not a terminal");
+    assert!(coloured(&run(&["explain", "--color", "always"]).ok()));
+    assert!(!coloured(&run(&["explain", "--color", "never"]).ok()));
+    assert!(!coloured(&finish(command(&["explain"]).env("NO_COLOR", "1")).ok()));
+}
+
+#[test]
+fn json_is_versioned_and_whole() {
+    let value: serde_json::Value = serde_json::from_str(&run(&["explain", "--json"]).ok()).unwrap();
+    assert_eq!(value["schema"], 1);
+    assert_eq!(value["score"], serde_json::json!({ "total": 145, "right": 97, "wrong": 48 }));
+}
+
+#[test]
+fn errata_can_be_had_alone() {
+    let text = run(&["explain", "--errata"]).ok();
+    assert!(text.contains("✗ Output_cat") && !text.contains("✓ Embedding"), "{text}");
+}

@@ -1,0 +1,155 @@
+//! The command as its users meet it: run, read what it prints, look at its exit code.
+
+mod bad_models;
+mod explain;
+mod formula;
+mod forward;
+mod generate;
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use glassformer::formula::named::{self, Original, Size};
+use glassformer::{Formula, Model};
+
+/// What a run left behind.
+struct Ran {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ran {
+    /// Demands success and gives what was printed.
+    #[track_caller]
+    fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{}", self.err);
+        self.out
+    }
+
+    /// Demands that the command refused, said why on stderr, and printed no result.
+    #[track_caller]
+    fn refused(&self, why: &str) {
+        assert_eq!(self.code, Some(2), "stderr: {}", self.err);
+        assert!(self.err.contains(why), "{why:?} is not in: {}", self.err);
+        assert!(self.err.starts_with("error:"), "{}", self.err);
+        assert!(!self.err.contains("panicked"), "{}", self.err);
+        assert_eq!(self.out, "");
+    }
+
+    /// As [`Ran::refused`], and there is a hint.
+    #[track_caller]
+    fn refused_with(&self, why: &str, hint: &str) {
+        self.refused(why);
+        let said = self.err.split_once("hint:").map_or("", |(_, hint)| hint);
+        assert!(said.contains(hint), "{hint:?} is not in the hint of: {}", self.err);
+    }
+}
+
+fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_glassformer"));
+    command.args(args).args(["--threads", "2"]);
+    for name in ["LC_ALL", "LC_MESSAGES", "LANG", "NO_COLOR", "TERM"] {
+        command.env_remove(name);
+    }
+    command
+}
+
+fn finish(command: &mut Command) -> Ran {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn run(args: &[&str]) -> Ran {
+    finish(&mut command(args))
+}
+
+/// Runs with `input` on standard input.
+fn run_with_input(args: &[&str], input: &[u8]) -> Ran {
+    let mut child =
+        command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+/// Runs with a reader that closes its end before anything was written.
+fn run_into_closed_pipe(args: &[&str]) -> Ran {
+    let mut child = command(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    Ran { code: output.status.code(), out: String::new(), err: String::from_utf8(output.stderr).unwrap() }
+}
+
+/// An empty folder of this test's own.
+fn folder(test: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(test);
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// A model of `formula` with seeded weights, saved in a folder of this test's own.
+fn saved(test: &str, formula: Formula) -> (Model, String) {
+    let folder = folder(test);
+    let model = Model::random(formula, 11).unwrap();
+    model.save(&folder).unwrap();
+    (model, folder.to_str().unwrap().to_owned())
+}
+
+const SMALL: Size = Size { width: 8, heads: 2, hidden: 16, layers: 2, vocabulary: 20, length: 12 };
+
+fn encoder_decoder() -> Formula {
+    named::original(Original {
+        width: 8,
+        heads: 2,
+        hidden: 16,
+        source_layers: 2,
+        target_layers: 1,
+        source_vocabulary: 20,
+        target_vocabulary: 15,
+    })
+}
+
+fn decoder() -> Formula {
+    named::gpt2(SMALL)
+}
+
+fn encoder() -> Formula {
+    named::bert(SMALL)
+}
+
+#[test]
+fn help_starts_with_examples_for_every_verb() {
+    for args in
+        [&["--help"][..], &["explain", "--help"], &["formula", "-h"], &["forward", "-h"], &["generate", "-h"]]
+    {
+        let output = Command::new(env!("CARGO_BIN_EXE_glassformer")).args(args).output().unwrap();
+        assert!(output.status.success());
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.starts_with("Examples:\n  glassformer "), "{text}");
+        assert!(output.stderr.is_empty());
+    }
+}
+
+#[test]
+fn wrong_usage_is_refused_before_anything_runs() {
+    run(&["explode"]).refused("unrecognized subcommand 'explode'");
+    run(&["explain", "--frobnicate"]).refused("unexpected argument '--frobnicate'");
+    run(&["explain", "--color", "mauve"]).refused("invalid value 'mauve'");
+    run(&["explain", "--errata", "--json"]).refused("cannot be used with");
+    run(&["explain", "-q", "-v"]).refused("cannot be used with");
+    finish(Command::new(env!("CARGO_BIN_EXE_glassformer")).args(["explain", "--threads", "0"]))
+        .refused("invalid value '0'");
+}
+
+#[test]
+fn a_closed_pipe_is_a_clean_end() {
+    for args in [&["explain"][..], &["explain", "--json"], &["formula", "--name", "bert", "--definitions"]] {
+        let ran = run_into_closed_pipe(args);
+        assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""), "{args:?}");
+    }
+}

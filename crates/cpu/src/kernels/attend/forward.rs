@@ -1,0 +1,125 @@
+//! Attention itself.
+
+use glassformer_graph::Capacity;
+use glassformer_graph::ops::Attend;
+
+use super::product::Mix;
+use super::score::Scorer;
+use super::sight::TILE;
+use super::soften::{Soften, divide, log, total};
+use super::tile::{Call, Part, carve, carved};
+use super::walk::{Cut, FEW, Few, QUERIES};
+use crate::context::Block;
+use crate::lanes::LANES;
+use crate::team::Worker;
+
+/// The numbers of a row of mixtures, in whole vectors.
+fn stride(op: &Attend) -> usize {
+    op.size.next_multiple_of(LANES)
+}
+
+fn lengths(op: &Attend) -> [usize; 8] {
+    let [queries, shifted, turned, lines, positions] = Scorer::lengths(op, QUERIES);
+    [queries, shifted, turned, lines, positions, QUERIES * stride(op), QUERIES * LANES, FEW * TILE]
+}
+
+/// How much scratch a worker needs.
+pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
+    carved(&lengths(op)) + Scorer::more(op, capacity)
+}
+
+/// The attention's y and logarithms of sums.
+///
+/// # Safety
+/// As for [`super::attend`].
+pub(super) unsafe fn attend(call: &Call<'_>, outputs: &[Block], worker: &Worker<'_>, scratch: &mut [f32]) {
+    let ([queries, shifted, turned, lines, positions, mixed, sums, scores], rest) =
+        carve(scratch, lengths(call.op));
+    let scorer = Scorer::new(call, [queries, shifted, turned, lines, positions], rest);
+    let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed };
+    let mut desk = (scorer, gathered, scores);
+    let spans = &call.run.batch.side(call.op.side).spans;
+    let cut = Cut::new(call.op, spans, worker.count);
+    for (s, span) in spans.iter().enumerate() {
+        worker.share(cut.parts(call.op, span), |index| {
+            let (scorer, gathered, scores) = &mut desk;
+            let part = cut.part(call.op, (s, span), index);
+            gathered.clear(call, part.count());
+            // SAFETY: the caller's promise; parts are disjoint.
+            unsafe {
+                scorer.walk(call, part, scores, |few| gathered.take_in(call, few));
+                gathered.write(call, &part, outputs);
+            }
+        });
+    }
+}
+
+/// What the queries of a part have gathered from the tiles so far.
+struct Gathered<'s> {
+    /// The level of each.
+    levels: [f32; QUERIES],
+    /// Σ exp(score − level) of each, `[queries, 16]`.
+    sums: &'s mut [f32],
+    /// Σ exp(score − level) · value of each, `[queries, stride]`.
+    mixed: &'s mut [f32],
+}
+
+impl Gathered<'_> {
+    fn clear(&mut self, call: &Call<'_>, count: usize) {
+        self.levels[..count].fill(f32::NEG_INFINITY);
+        self.sums[..count * LANES].fill(0.0);
+        self.mixed[..count * stride(call.op)].fill(0.0);
+    }
+
+    fn take_in(&mut self, call: &Call<'_>, few: Few<'_>) {
+        let Few { tile, rows, seen, scores } = few;
+        let stride = stride(call.op);
+        let mixed = &mut self.mixed[rows.start * stride..rows.end * stride];
+        let (levels, sums) =
+            (&mut self.levels[rows.clone()], &mut self.sums[rows.start * LANES..rows.end * LANES]);
+        // SAFETY: the planner picked an instruction set of this machine.
+        unsafe { Soften { scores, seen, levels, sums, mixed, stride }.run(call.run.isa) };
+        let mix = Mix {
+            weights: scores.as_ptr(),
+            steps: (TILE, 1),
+            out: mixed.as_mut_ptr(),
+            stride: stride as isize,
+            count: rows.len(),
+            size: call.op.size,
+        };
+        // SAFETY: as above; the values of keys that are seen are there.
+        unsafe { mix.add_seen(call.run.isa, tile.values, seen) };
+    }
+
+    /// # Safety
+    /// As for [`super::attend`]; nobody else works on this part.
+    unsafe fn write(&mut self, call: &Call<'_>, part: &Part, outputs: &[Block]) {
+        let Call { op, run, .. } = *call;
+        let (y, logsum) = (outputs[0], outputs[1]);
+        let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
+        let (levels, mut totals) = (&self.levels[..part.count()], [0.0; QUERIES]);
+        let totals = &mut totals[..part.count()];
+        // SAFETY: the planner picked an instruction set of this machine.
+        unsafe { total(run.isa, &self.sums[..part.count() * LANES], totals) };
+        for (r, &total) in totals.iter().enumerate() {
+            let (h, i) = part.place(r);
+            let at = (start + i) * y.width + (part.head + h) * op.size;
+            // SAFETY: these columns of the row are this part's alone.
+            let out = unsafe { std::slice::from_raw_parts_mut(y.data.add(at), op.size) };
+            if total == 0.0 {
+                out.fill(0.0);
+            } else {
+                // SAFETY: the planner picked an instruction set of this machine.
+                unsafe { divide(run.isa, &self.mixed[r * stride(op)..][..stride(op)], total, out) };
+            }
+        }
+        // SAFETY: as above.
+        unsafe { log(run.isa, levels, totals) };
+        for (r, &sum) in totals.iter().enumerate() {
+            let (h, i) = part.place(r);
+            let sum = if op.looks(run.batch, start + i) { sum } else { 0.0 };
+            // SAFETY: this column of the row is this part's alone.
+            unsafe { logsum.data.add((start + i) * logsum.width + part.head + h).write(sum) };
+        }
+    }
+}

@@ -1,0 +1,436 @@
+//! The gradient of attention: probabilities are computed again from the scores, tile by tile.
+//!
+//! One worker does all that flows back into a sequence of keys through one key head: it walks over the tiles of keys, and
+//! for each over the queries that see it. So dk and dv of a tile stay in cache, dq is summed in place, and nobody else
+//! writes there. Gradients of what all sequences share (a table, R, u, v) are sums over sequences; then one worker does
+//! a key head for all of them. In either case the order of every sum is fixed, whoever does it.
+
+use std::ops::Range;
+
+use glassformer_graph::ops::{Attend, KeySpan, Keys, Relative};
+use glassformer_graph::{Capacity, Rows};
+
+use super::differ::{Differ, dot_rows};
+use super::machine::Machine;
+use super::product::{Dots, Mix, ROWS, Strided};
+use super::relative::{farthest, slots};
+use super::score::Scorer;
+use super::sight::{Scene, TILE, around};
+use super::tile::{Call, Part, Tile, VECTORS, carve, carved, group};
+use crate::context::Block;
+use crate::dispatch;
+use crate::lanes::LANES;
+use crate::team::Worker;
+
+/// The most queries of a part: their scores, gradients and rows fit the first-level cache two at a time.
+const QUERIES: usize = 48;
+
+/// Rows that are set to zero at once.
+const ZEROED: usize = 256;
+
+/// The pieces of scratch of a worker, after those of the scorer.
+struct Desk<'s> {
+    scorer: Scorer<'s>,
+    /// Values, turned; keys, packed.
+    values: &'s mut [f32],
+    keys: &'s mut [f32],
+    /// dk and dv of the tile, `[64, size]`.
+    dk: &'s mut [f32],
+    dv: &'s mut [f32],
+    /// dy of the part, `[queries, size]`.
+    dy: &'s mut [f32],
+    /// Scores, then probabilities; gradients of probabilities, then of scores times the scale: `[queries, 64]`.
+    p: &'s mut [f32],
+    ds: &'s mut [f32],
+    /// dy · y of each row, for each head of a group.
+    means: &'s mut [f32],
+    /// Buckets: Σ ds of each slot.
+    slots: &'s mut [f32],
+    /// Transformer-XL: ds by slot, `[queries, slots]`, and dq through keys or through R, `[queries, size]`.
+    sheared: &'s mut [f32],
+    through: &'s mut [f32],
+}
+
+fn lengths(op: &Attend, rows: usize) -> [usize; 16] {
+    let [queries, shifted, turned, lines, positions] = Scorer::lengths(op, QUERIES);
+    let (tile, part, pairs) = (TILE * op.size, QUERIES * op.size, QUERIES * TILE);
+    let (sums, sheared, through) = match op.relative {
+        Relative::None | Relative::Alibi => (0, 0, 0),
+        Relative::Buckets { .. } => (slots(QUERIES), 0, 0),
+        Relative::TransformerXl => (0, QUERIES * slots(QUERIES), part),
+    };
+    let means = group(op) * rows;
+    let scorer = [queries, shifted, turned, lines, positions];
+    let [a, b, c, d, e] = scorer;
+    [a, b, c, d, e, tile, tile, tile, tile, part, pairs, pairs, means, sums, sheared, through]
+}
+
+/// How much scratch a worker needs.
+pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
+    carved(&lengths(op, capacity.side(op.side).rows)) + Scorer::more(op, capacity)
+}
+
+/// Which of the spans' sequences of keys span `s` looks at.
+fn key_sequence(call: &Call<'_>, s: usize) -> usize {
+    let Keys::Rows(rows) = call.op.keys else { return s };
+    let of = |side| if side == call.op.side { s } else { call.run.batch.side(call.op.side).spans[s].source };
+    match rows {
+        Rows::Fixed(_) | Rows::Picked(_) | Rows::Distances(_) | Rows::Pairs(_) => 0,
+        Rows::Tokens(side)
+        | Rows::Memory(side)
+        | Rows::Recalled(side)
+        | Rows::Low(side, _)
+        | Rows::Sequences(side) => of(side),
+    }
+}
+
+/// Gradients of an attention's inputs; `call` has the attention's inputs, `given` are y, the logarithms of sums, and dy.
+///
+/// # Safety
+/// As for [`super::attend_grad`].
+pub(super) unsafe fn attend_grad(
+    call: &Call<'_>,
+    given: &[Block],
+    outputs: &[Block],
+    worker: &Worker<'_>,
+    scratch: &mut [f32],
+) {
+    for output in outputs {
+        worker.share(output.rows.div_ceil(ZEROED), |chunk| {
+            for row in chunk * ZEROED..output.rows.min((chunk + 1) * ZEROED) {
+                // SAFETY: each row is in one chunk.
+                unsafe { output.row_mut(row).fill(0.0) };
+            }
+        });
+    }
+    worker.barrier();
+    let op = call.op;
+    let spans = &call.run.batch.side(op.side).spans;
+    let (pieces, rest) = carve(scratch, lengths(op, call.inputs[0].rows));
+    let [a, b, c, d, e, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through] = pieces;
+    let scorer = Scorer::new(call, [a, b, c, d, e], rest);
+    let desk = Desk { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
+    let mut job = Job { call: *call, given, outputs, desk };
+    let leads = |s: usize| (0..s).all(|before| key_sequence(call, before) != key_sequence(call, s));
+    match op.relative {
+        Relative::None | Relative::Alibi => worker.share(spans.len() * op.key_heads, |item| {
+            let (s, key_head) = (item / op.key_heads, item % op.key_heads);
+            if leads(s) {
+                // SAFETY: the caller's promise; no other item has these keys and this head.
+                unsafe { job.run(s, key_head) };
+            }
+        }),
+        Relative::Buckets { .. } | Relative::TransformerXl => worker.share(op.key_heads, |key_head| {
+            for s in (0..spans.len()).filter(|&s| leads(s)) {
+                // SAFETY: the caller's promise; no other item has this head.
+                unsafe { job.run(s, key_head) };
+            }
+        }),
+    }
+}
+
+struct Job<'a, 's> {
+    call: Call<'a>,
+    given: &'a [Block],
+    outputs: &'a [Block],
+    desk: Desk<'s>,
+}
+
+impl Job<'_, '_> {
+    /// All that flows through `key_head` into the keys that sequence `leader` looks at, from all sequences that do.
+    ///
+    /// # Safety
+    /// As for [`super::attend_grad`]; nobody else works on these keys and this head.
+    unsafe fn run(&mut self, leader: usize, key_head: usize) {
+        let call = self.call;
+        let spans = &call.run.batch.side(call.op.side).spans;
+        let sequence = key_sequence(&call, leader);
+        let looking = || (leader..spans.len()).filter(|&s| key_sequence(&call, s) == sequence);
+        for s in looking() {
+            // SAFETY: the caller's promise.
+            unsafe { self.find_means(s, key_head) };
+        }
+        let keys = call.keys_of(leader);
+        for start in (0..keys.end).step_by(TILE) {
+            // SAFETY: the caller's promise.
+            let tile = unsafe { self.load(&keys, key_head, start) };
+            for s in looking() {
+                let heads = key_head * group(call.op)..(key_head + 1) * group(call.op);
+                for first in (0..spans[s].len).step_by(QUERIES) {
+                    let rows = QUERIES.min(spans[s].len - first);
+                    for head in heads.clone() {
+                        // SAFETY: as above.
+                        unsafe { self.visit(&tile, Part { sequence: s, first, rows, head, heads: 1 }) };
+                    }
+                }
+            }
+            // SAFETY: as above.
+            unsafe { self.unload(&keys, key_head, &tile) };
+        }
+    }
+
+    /// dy · y of every row of sequence `s`, for the heads of the group.
+    unsafe fn find_means(&mut self, s: usize, key_head: usize) {
+        let Call { op, run, .. } = self.call;
+        let (y, dy) = (self.given[0], self.given[2]);
+        let span = run.batch.side(op.side).spans[s];
+        for g in 0..group(op) {
+            let column = (key_head * group(op) + g) * op.size;
+            let means = &mut self.desk.means[g * y.rows + span.start..][..span.len];
+            let at = span.start * y.width + column;
+            // SAFETY: the caller's promise.
+            unsafe { dot_rows(run.isa, (y.data.add(at), dy.data.add(at), y.width), op.size, means) };
+        }
+    }
+
+    /// Takes a tile: keys turned and packed, values turned, its sums zero.
+    unsafe fn load(&mut self, keys: &KeySpan, key_head: usize, start: usize) -> Tile {
+        let Call { op, inputs, run } = self.call;
+        let (desk, size) = (&mut self.desk, op.size);
+        // SAFETY: the caller's promise.
+        let tile = unsafe { desk.scorer.load(&self.call, keys, key_head, start) };
+        let width = inputs[1].width;
+        for v in 0..tile.live.div_ceil(LANES) {
+            let from = tile.values.0[v];
+            let into = desk.values[v * LANES * size..].as_mut_ptr();
+            let lanes = 0..(tile.live - v * LANES).min(LANES);
+            // SAFETY: the values of live keys are there, and room for them.
+            unsafe { dispatch!(run.isa, |L| L::turn(from, width as isize, lanes, size, into)) };
+        }
+        for (j, key) in desk.keys.chunks_exact_mut(size).take(tile.live).enumerate() {
+            // SAFETY: the caller's promise.
+            let row = unsafe { inputs[1].row(keys.place + start + j) };
+            key.copy_from_slice(&row[key_head * size..(key_head + 1) * size]);
+        }
+        desk.dk[..TILE * size].fill(0.0);
+        desk.dv[..TILE * size].fill(0.0);
+        tile
+    }
+
+    /// Writes the tile's dk and dv.
+    unsafe fn unload(&mut self, keys: &KeySpan, key_head: usize, tile: &Tile) {
+        let size = self.call.op.size;
+        for (output, sums) in [(self.outputs[1], &self.desk.dk), (self.outputs[2], &self.desk.dv)] {
+            for (j, sums) in sums.chunks_exact(size).take(tile.live).enumerate() {
+                let at = (keys.place + tile.start + j) * output.width + key_head * size;
+                // SAFETY: these columns of the row are this item's alone.
+                unsafe { output.data.add(at).copy_from_nonoverlapping(sums.as_ptr(), size) };
+            }
+        }
+    }
+
+    /// What the queries of `part` and the keys of `tile` do to each other.
+    unsafe fn visit(&mut self, tile: &Tile, part: Part) {
+        let call = self.call;
+        let Call { op, run, .. } = call;
+        let keys = call.keys_of(part.sequence);
+        let scene = Scene::new(op, run.batch, part.sequence, keys);
+        if !scene.may_see(part.first..part.first + part.rows, tile.start) {
+            return;
+        }
+        let globals = scene.globals(tile.start);
+        let mut seen = [0; QUERIES];
+        for (i, seen) in seen[..part.rows].iter_mut().enumerate() {
+            *seen = scene.sight(part.first + i).bits(tile.start, globals);
+        }
+        // Rows before the first and behind the last that see something are left out.
+        let Some(first) = seen.iter().position(|&bits| bits != 0) else { return };
+        let end = seen.iter().rposition(|&bits| bits != 0).map_or(first, |last| last + 1);
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.desk.scorer.set_part(&call, part);
+            self.desk.scorer.meet(&call, tile.start);
+            self.differentiate(tile, &part, (first..end, &seen[first..end]));
+            self.sum_over_queries(tile, first, &seen[first..end]);
+            self.sum_over_keys(tile, &part, (first..end, &seen[first..end]));
+        }
+    }
+
+    /// Probabilities, and gradients of scores.
+    unsafe fn differentiate(&mut self, tile: &Tile, part: &Part, (rows, seen): (Range<usize>, &[u64])) {
+        let call = self.call;
+        let Call { op, run, .. } = call;
+        let (desk, size) = (&mut self.desk, op.size);
+        let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
+        let (logsum, dy) = (self.given[1], self.given[2]);
+        for (r, into) in desk.dy.chunks_exact_mut(size).enumerate().take(rows.end).skip(rows.start) {
+            // SAFETY: the caller's promise.
+            let row = unsafe { dy.row(start + r) };
+            into.copy_from_slice(&row[part.head * size..(part.head + 1) * size]);
+        }
+        let pairs = rows.start * TILE..rows.end * TILE;
+        let dots = Dots {
+            rows: desk.dy[rows.start * size..].as_ptr(),
+            stride: size,
+            count: rows.len(),
+            size,
+            scale: 1.0,
+            out: desk.ds[pairs.start..].as_mut_ptr(),
+            out_stride: TILE,
+        };
+        let values: [*const f32; VECTORS] =
+            std::array::from_fn(|v| desk.values.as_ptr().wrapping_add(v * LANES * size));
+        let mut logs = [0.0; QUERIES];
+        for (log, r) in logs.iter_mut().zip(rows.clone()) {
+            // SAFETY: the caller's promise.
+            *log = unsafe { logsum.row(start + r) }[part.head];
+        }
+        let mean = part.head % group(op) * self.given[0].rows + start + rows.start;
+        let differ = Differ {
+            p: &mut desk.p[pairs.clone()],
+            ds: &mut desk.ds[pairs.clone()],
+            seen,
+            logs: &logs[..rows.len()],
+            means: &desk.means[mean..][..rows.len()],
+            scale: op.scale,
+        };
+        // SAFETY: the caller's promise; vectors of values with a live key are turned.
+        unsafe {
+            dots.with(run.isa, &values[..tile.live.div_ceil(LANES)]);
+            desk.scorer.score(&call, tile, rows.clone(), (seen, &mut *differ.p));
+            match op.relative {
+                Relative::None | Relative::Alibi | Relative::TransformerXl => differ.run(run.isa, None),
+                Relative::Buckets { max_distance } => {
+                    desk.slots.fill(0.0);
+                    // The last row of the part meets slot 0 first.
+                    let last = part.rows - 1 - rows.start;
+                    differ.run(run.isa, Some((desk.slots, last)));
+                    let far = farthest(part, desk.scorer.offset, tile.start);
+                    let table = self.outputs[3];
+                    for (x, &sum) in desk.slots.iter().enumerate().take(part.rows + TILE - 1) {
+                        if sum != 0.0 {
+                            let bucket = desk.scorer.bias.bucket(&call, max_distance, far - x as isize);
+                            *table.data.add(bucket * table.width + part.head) += sum;
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// dv and dk of the tile: for each key a sum over the queries that see it.
+    unsafe fn sum_over_queries(&mut self, tile: &Tile, first: usize, seen: &[u64]) {
+        let (desk, size, isa) = (&mut self.desk, self.call.op.size, self.call.run.isa);
+        for v in 0..tile.live.div_ceil(LANES) {
+            let some = |bits: &u64| bits >> (v * LANES) & 0xFFFF != 0;
+            let Some(from) = seen.iter().position(some) else { continue };
+            let rows = first + from..first + seen.iter().rposition(some).unwrap_or(from) + 1;
+            let count = (tile.live - v * LANES).min(LANES);
+            for (weights, queries, out) in
+                [(&*desk.p, &*desk.dy, &mut *desk.dv), (&*desk.ds, &*desk.scorer.queries, &mut *desk.dk)]
+            {
+                let mix = Mix {
+                    weights: weights[v * LANES..].as_ptr(),
+                    steps: (1, TILE),
+                    out: out[v * LANES * size..].as_mut_ptr(),
+                    stride: size as isize,
+                    count,
+                    size,
+                };
+                // SAFETY: the pieces of scratch are as long as described.
+                unsafe { mix.add(isa, Strided(queries.as_ptr(), size as isize), rows.clone()) };
+            }
+        }
+    }
+
+    /// dq of the part, and what flows into R, u and v: for each query a sum over the keys that it sees.
+    unsafe fn sum_over_keys(&mut self, tile: &Tile, part: &Part, (rows, seen): (Range<usize>, &[u64])) {
+        let Call { op, run, .. } = self.call;
+        let size = op.size;
+        let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
+        let dq = self.outputs[0];
+        let dq_at = |r: usize| dq.data.wrapping_add((start + r) * dq.width + part.head * size);
+        let (out, stride) = match op.relative {
+            Relative::None | Relative::Alibi | Relative::Buckets { .. } => {
+                (dq_at(rows.start), dq.width as isize)
+            }
+            Relative::TransformerXl => {
+                self.desk.through.fill(0.0);
+                (self.desk.through[rows.start * size..].as_mut_ptr(), size as isize)
+            }
+        };
+        for (few, seen) in rows.clone().step_by(ROWS).zip(seen.chunks(ROWS)) {
+            let mix = Mix {
+                weights: self.desk.ds[few * TILE..].as_ptr(),
+                steps: (TILE, 1),
+                out: out.wrapping_offset((few - rows.start) as isize * stride),
+                stride,
+                count: seen.len(),
+                size,
+            };
+            let keys = around(seen.iter().fold(0, |any, bits| any | bits));
+            // SAFETY: these columns of dq are this item's alone; the keys that are seen are packed.
+            unsafe { mix.add(run.isa, Strided(self.desk.keys.as_ptr(), size as isize), keys) };
+        }
+        if op.relative == Relative::TransformerXl {
+            // SAFETY: the caller's promise.
+            unsafe {
+                self.pass_on(part, rows.clone(), 4);
+                self.shear(tile, part, rows);
+            }
+        }
+    }
+
+    /// Adds what came through keys or through R to dq, and its sum to du or dv, which is output `shared`.
+    unsafe fn pass_on(&mut self, part: &Part, rows: Range<usize>, shared: usize) {
+        let Call { op, run, .. } = self.call;
+        let columns = part.head * op.size..(part.head + 1) * op.size;
+        let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
+        // SAFETY: these columns of both outputs are this item's alone. Other items write other columns at the same
+        // time, hence no slices of whole rows.
+        unsafe {
+            let sums = self.outputs[shared].data.add(columns.start);
+            for r in rows {
+                let dq = self.outputs[0];
+                let into = dq.data.add((start + r) * dq.width + columns.start);
+                for (d, x) in self.desk.through[r * op.size..(r + 1) * op.size].iter().enumerate() {
+                    *into.add(d) += x;
+                    *sums.add(d) += x;
+                }
+            }
+        }
+    }
+
+    /// Transformer-XL: what flows through R. Seen by slots, distances are rows of R as keys are rows of k.
+    unsafe fn shear(&mut self, tile: &Tile, part: &Part, rows: Range<usize>) {
+        let Call { op, run, .. } = self.call;
+        let (size, stride) = (op.size, slots(part.rows));
+        let (r, dr) = (self.call.extra(0), self.outputs[3]);
+        let desk = &mut self.desk;
+        let far = farthest(part, desk.scorer.offset, tile.start);
+        if far < 0 {
+            return;
+        }
+        let met = part.rows - rows.end..(part.rows - 1 - rows.start + TILE).min(far as usize + 1);
+        desk.sheared.fill(0.0);
+        desk.through.fill(0.0);
+        for row in rows.clone() {
+            let at = row * stride + part.rows - 1 - row;
+            desk.sheared[at..at + TILE].copy_from_slice(&desk.ds[row * TILE..(row + 1) * TILE]);
+        }
+        let at = far * r.width as isize + (part.head * size) as isize;
+        let into_queries = Mix {
+            weights: desk.sheared[rows.start * stride..].as_ptr(),
+            steps: (stride, 1),
+            out: desk.through[rows.start * size..].as_mut_ptr(),
+            stride: size as isize,
+            count: rows.len(),
+            size,
+        };
+        let into_r = Mix {
+            weights: desk.sheared[met.start..].as_ptr(),
+            steps: (1, stride),
+            out: dr.data.wrapping_offset(at - (met.start * dr.width) as isize),
+            stride: -(dr.width as isize),
+            count: met.len(),
+            size,
+        };
+        // SAFETY: the slots met stand for distances from 0 to the farthest, which are rows of R.
+        unsafe {
+            let distances = Strided(r.data.wrapping_offset(at), -(r.width as isize));
+            into_queries.add(run.isa, distances, met);
+            into_r.add(run.isa, Strided(desk.scorer.shifted.as_ptr(), size as isize), rows.clone());
+            self.pass_on(part, rows, 5);
+        }
+    }
+}

@@ -1,0 +1,123 @@
+//! Attention: tiles of sixty-four keys and a running softmax, so that memory grows with length and not with its square
+//! (Dao et al. 2022, on a CPU).
+//!
+//! # The numbers
+//!
+//! The result of a query has the same bits whatever else is in the batch, however many workers there are, whether its
+//! row came alone or with others, and whether keys lie in rows or in pages. For this the arithmetic is fixed:
+//!
+//! 1. Keys come in tiles of [`TILE`](sight::TILE), counted from key 0 of their sequence, in order.
+//! 2. A score is one chain of multiply-adds over the head's numbers, times the scale, plus what the distance adds.
+//! 3. Exponentials are relative to a level, which a row's own scores raise (see `soften`). They are added in sixteen
+//!    lanes, key j in lane j mod 16, and in the end by [`Lanes::sum`](crate::lanes::Lanes::sum).
+//! 4. Each number of a mixture of values is one chain over the keys that the query sees; what it does not see is skipped,
+//!    and a tile of which it sees nothing changes nothing.
+//!
+//! What remains free is how many queries share a tile while it is in cache, and that decides the speed.
+//!
+//! # The files
+//!
+//! `sight` tells what a query sees; `tile` brings keys and values; `product` multiplies; `relative` adds what distance
+//! adds; `score` puts these together, for all of `forward`, `grad` and `show`; `walk` cuts the work into parts and leads
+//! a part over its tiles; `soften` and `differ` are the softmax and its gradient; `store` writes pages.
+
+mod differ;
+mod forward;
+mod grad;
+mod machine;
+mod product;
+mod relative;
+mod score;
+mod show;
+mod sight;
+mod soften;
+mod store;
+mod tile;
+mod walk;
+
+#[cfg(test)]
+mod tests;
+
+use glassformer_graph::Capacity;
+use glassformer_graph::ops::{Attend, AttendGrad, AttendShow, Store};
+
+use crate::context::{Block, Context};
+use crate::team::Worker;
+use tile::Call;
+
+/// How many floats of scratch each worker needs for [`attend`].
+pub(crate) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
+    forward::scratch(op, capacity)
+}
+
+/// How many floats of scratch each worker needs for [`attend_grad`].
+pub(crate) fn grad_scratch(op: &AttendGrad, capacity: &Capacity) -> usize {
+    grad::scratch(&op.attend, capacity)
+}
+
+/// How many floats of scratch each worker needs for [`attend_show`].
+pub(crate) fn show_scratch(op: &AttendShow, capacity: &Capacity) -> usize {
+    show::scratch(&op.attend, capacity)
+}
+
+/// [`Attend`]: inputs and outputs as it says.
+///
+/// # Safety
+/// Every worker of the team calls this with the same arguments and a scratch of its own; a barrier follows. Inputs and
+/// outputs have the shapes that the operation says, overlap nowhere, and nobody else touches them meanwhile. The batch is
+/// one that fits the graph; `run.isa` is available.
+pub(crate) unsafe fn attend(
+    op: &Attend,
+    inputs: &[Block],
+    outputs: &[Block],
+    run: &Context<'_>,
+    worker: &Worker<'_>,
+    scratch: &mut [f32],
+) {
+    // SAFETY: the caller's promise.
+    unsafe { forward::attend(&Call { op, inputs, run }, outputs, worker, scratch) }
+}
+
+/// [`AttendGrad`]: inputs and outputs as it says.
+///
+/// # Safety
+/// As for [`attend`].
+pub(crate) unsafe fn attend_grad(
+    op: &AttendGrad,
+    inputs: &[Block],
+    outputs: &[Block],
+    run: &Context<'_>,
+    worker: &Worker<'_>,
+    scratch: &mut [f32],
+) {
+    let (inputs, given) = inputs.split_at(inputs.len() - 3);
+    let call = Call { op: &op.attend, inputs, run };
+    // SAFETY: the caller's promise.
+    unsafe { grad::attend_grad(&call, given, outputs, worker, scratch) }
+}
+
+/// [`AttendShow`]: inputs as those of the attention, one output.
+///
+/// # Safety
+/// As for [`attend`].
+pub(crate) unsafe fn attend_show(
+    op: &AttendShow,
+    inputs: &[Block],
+    outputs: &[Block],
+    run: &Context<'_>,
+    worker: &Worker<'_>,
+    scratch: &mut [f32],
+) {
+    let call = Call { op: &op.attend, inputs, run };
+    // SAFETY: the caller's promise.
+    unsafe { show::attend_show(&call, op, outputs[0], worker, scratch) }
+}
+
+/// [`Store`]: inputs keys and values, no output but the pages.
+///
+/// # Safety
+/// As for [`attend`]; the pages have room for the batch, and nobody else reads or writes them meanwhile.
+pub(crate) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, worker: &Worker<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { store::store(op, inputs, run, worker) }
+}

@@ -1,0 +1,328 @@
+//! The two products of attention, as small as a tile: dots of rows with turned keys, and mixtures of rows.
+//!
+//! In both, every result is one chain of fused multiply-adds in the order of its sum, and lanes run across results. How
+//! many rows and vectors a block holds in registers therefore changes speed and never a bit.
+#![allow(clippy::inline_always)] // see `crate::lanes`
+
+use std::ops::Range;
+
+use super::machine::Machine;
+use super::sight::{TILE, bits_of, first_run, only_run};
+use crate::dispatch;
+use crate::isa::Isa;
+use crate::lanes::{LANES, Lanes};
+
+/// Rows that a product works on at once: six, with four vectors each, keep both multipliers of AVX-512 busy.
+pub(super) const ROWS: usize = 6;
+
+/// `out[r][j] = scale · Σ_d rows[r][d] · keys[j][d]`.
+#[derive(Clone, Copy)]
+pub(super) struct Dots {
+    /// The first row.
+    pub rows: *const f32,
+    /// From a row to the next.
+    pub stride: usize,
+    /// How many rows.
+    pub count: usize,
+    /// Numbers per row.
+    pub size: usize,
+    /// What each sum is multiplied by.
+    pub scale: f32,
+    /// Where the result of the first row begins.
+    pub out: *mut f32,
+    /// From a row of the result to the next.
+    pub out_stride: usize,
+}
+
+impl Dots {
+    /// Of keys that lie turned, `[size, 16]` for each sixteen of them, the results standing one after the other.
+    ///
+    /// # Safety
+    /// `isa` is available; rows, keys and results are valid as described.
+    pub unsafe fn with(&self, isa: Isa, keys: &[*const f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { dispatch!(isa, |L| self.run::<L>(keys)) }
+    }
+
+    #[inline(always)]
+    unsafe fn run<L: Machine>(&self, keys: &[*const f32]) {
+        let mut r = 0;
+        while r < self.count {
+            // SAFETY: the caller's promise; each block ends within the rows.
+            unsafe {
+                match self.count - r {
+                    ROWS.. => r += self.block::<L, ROWS>(r, keys),
+                    4.. => r += self.block::<L, 4>(r, keys),
+                    2.. => r += self.block::<L, 2>(r, keys),
+                    _ => r += self.block::<L, 1>(r, keys),
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block<L: Machine, const R: usize>(&self, r: usize, keys: &[*const f32]) -> usize {
+        let mut v = 0;
+        while v < keys.len() {
+            // SAFETY: the caller's promise; each tile ends within the keys.
+            unsafe {
+                match keys.len() - v {
+                    4.. if L::WIDE => v += self.tile::<L, R, 4>(r, v, keys),
+                    2.. if L::WIDE => v += self.tile::<L, R, 2>(r, v, keys),
+                    _ => v += self.tile::<L, R, 1>(r, v, keys),
+                }
+            }
+        }
+        R
+    }
+
+    #[inline(always)]
+    unsafe fn tile<L: Lanes, const R: usize, const V: usize>(
+        &self,
+        r: usize,
+        v: usize,
+        keys: &[*const f32],
+    ) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let rows = self.rows.add(r * self.stride);
+            let keys: [*const f32; V] = *keys.as_ptr().add(v).cast();
+            let mut sums = [[L::zero(); V]; R];
+            for d in 0..self.size {
+                let mut key = [L::zero(); V];
+                for v in 0..V {
+                    key[v] = L::load(keys[v].add(d * LANES));
+                }
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    let x = L::splat(*rows.add(r * self.stride + d));
+                    for v in 0..V {
+                        sums[v] = x.fma(key[v], sums[v]);
+                    }
+                }
+            }
+            let scale = L::splat(self.scale);
+            for (i, sums) in sums.into_iter().enumerate() {
+                let out = self.out.add((r + i) * self.out_stride + v * LANES);
+                for (v, sum) in sums.into_iter().enumerate() {
+                    (sum * scale).store(out.add(v * LANES));
+                }
+            }
+        }
+        V
+    }
+}
+
+/// Where row `j` of a matrix begins.
+pub(super) trait RowAt: Copy {
+    /// Its address.
+    fn row(self, j: usize) -> *const f32;
+}
+
+/// Rows at equal distances, forwards or backwards.
+#[derive(Clone, Copy)]
+pub(super) struct Strided(pub *const f32, pub isize);
+
+impl RowAt for Strided {
+    #[inline(always)]
+    fn row(self, j: usize) -> *const f32 {
+        self.0.wrapping_offset(j as isize * self.1)
+    }
+}
+
+/// Sixteen rows here, sixteen there.
+#[derive(Clone, Copy)]
+pub(super) struct Paged(pub [*const f32; 4], pub usize);
+
+impl RowAt for Paged {
+    #[inline(always)]
+    fn row(self, j: usize) -> *const f32 {
+        self.0[j / LANES % 4].wrapping_add(j % LANES * self.1)
+    }
+}
+
+/// `out[i][·] += Σ_j weights[i, j] · rows[j][·]`, over a range of j, in its order.
+#[derive(Clone, Copy)]
+pub(super) struct Mix {
+    /// The weight of i = 0 and j = 0.
+    pub weights: *const f32,
+    /// From the weight of i to that of i + 1, and from that of j to that of j + 1.
+    pub steps: (usize, usize),
+    /// Where the result of i = 0 begins.
+    pub out: *mut f32,
+    /// From a row of the result to the next.
+    pub stride: isize,
+    /// How many i.
+    pub count: usize,
+    /// Numbers per row.
+    pub size: usize,
+}
+
+impl Mix {
+    /// Adds the mixture of those of `rows` that `depth` says.
+    ///
+    /// # Safety
+    /// `isa` is available; weights, rows and results are valid as described.
+    pub unsafe fn add(&self, isa: Isa, rows: impl RowAt, depth: Range<usize>) {
+        // SAFETY: the caller's promise.
+        unsafe { dispatch!(isa, |L| self.run::<L, _>(rows, depth)) }
+    }
+
+    /// Adds to the result of each i the mixture of those of the 64 `rows` that `seen[i]` has a bit for.
+    ///
+    /// The others are left out, not multiplied by zero: they may be anything, even NaN.
+    ///
+    /// # Safety
+    /// As for [`Mix::add`], for the rows that are seen.
+    pub unsafe fn add_seen(&self, isa: Isa, rows: impl RowAt, seen: &[u64]) {
+        debug_assert_eq!(seen.len(), self.count);
+        // SAFETY: the caller's promise.
+        unsafe { dispatch!(isa, |L| self.run_seen::<L, _>(rows, seen)) }
+    }
+
+    #[inline(always)]
+    unsafe fn run_seen<L: Machine, B: RowAt>(&self, rows: B, seen: &[u64]) {
+        for (few, seen) in seen.chunks(ROWS).enumerate() {
+            let first = few * ROWS;
+            let part = Self {
+                weights: self.weights.wrapping_add(first * self.steps.0),
+                out: self.out.wrapping_offset(first as isize * self.stride),
+                count: seen.len(),
+                ..*self
+            };
+            // What all see is mixed for all at once; before it and after it stands what only some see.
+            let shared = only_run(seen.iter().fold(u64::MAX, |all, &bits| all & bits));
+            let whole = seen.iter().all(|&bits| only_run(bits).is_some());
+            // SAFETY: the caller's promise.
+            unsafe {
+                if let Some(shared) = shared.filter(|_| whole) {
+                    part.run_each::<L, B>(rows, seen, 0..shared.start);
+                    part.run::<L, B>(rows, shared.clone());
+                    part.run_each::<L, B>(rows, seen, shared.end..TILE);
+                } else {
+                    part.run_each::<L, B>(rows, seen, 0..TILE);
+                }
+            }
+        }
+    }
+
+    /// For each i alone, what it sees within `depth`.
+    #[inline(always)]
+    unsafe fn run_each<L: Machine, B: RowAt>(&self, rows: B, seen: &[u64], depth: Range<usize>) {
+        for (i, &bits) in seen.iter().enumerate() {
+            let mut left = bits & bits_of(&depth);
+            while left != 0 {
+                let run = first_run(left);
+                left &= !bits_of(&run);
+                // SAFETY: the caller's promise.
+                unsafe { self.block::<L, B, 1>(i, rows, &run) };
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn run<L: Machine, B: RowAt>(&self, rows: B, depth: Range<usize>) {
+        let mut i = 0;
+        while i < self.count {
+            // SAFETY: the caller's promise; each block ends within the results.
+            unsafe {
+                match self.count - i {
+                    ROWS.. => i += self.block::<L, B, ROWS>(i, rows, &depth),
+                    4.. => i += self.block::<L, B, 4>(i, rows, &depth),
+                    2.. => i += self.block::<L, B, 2>(i, rows, &depth),
+                    _ => i += self.block::<L, B, 1>(i, rows, &depth),
+                }
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn block<L: Machine, B: RowAt, const R: usize>(
+        &self,
+        i: usize,
+        rows: B,
+        depth: &Range<usize>,
+    ) -> usize {
+        let mut c = 0;
+        while c < self.size {
+            // SAFETY: the caller's promise; each tile ends within the row, the last one by its count of numbers.
+            unsafe {
+                match self.size - c {
+                    64.. if L::WIDE => c += self.tile::<L, B, R, 4>((i, c), rows, depth),
+                    32.. if L::WIDE => c += self.tile::<L, B, R, 2>((i, c), rows, depth),
+                    16.. => c += self.tile::<L, B, R, 1>((i, c), rows, depth),
+                    _ => c += self.tail::<L, B, R>((i, c), rows, depth),
+                }
+            }
+        }
+        R
+    }
+
+    #[inline(always)]
+    unsafe fn tile<L: Lanes, B: RowAt, const R: usize, const C: usize>(
+        &self,
+        (i, c): (usize, usize),
+        rows: B,
+        depth: &Range<usize>,
+    ) -> usize {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let weights = self.weights.add(i * self.steps.0);
+            let mut sums = [[L::zero(); C]; R];
+            for (r, sums) in sums.iter_mut().enumerate() {
+                let out = self.out.offset((i + r) as isize * self.stride).add(c);
+                for (v, sum) in sums.iter_mut().enumerate() {
+                    *sum = L::load(out.add(v * LANES));
+                }
+            }
+            for j in depth.clone() {
+                let from = rows.row(j).add(c);
+                let mut row = [L::zero(); C];
+                for (v, row) in row.iter_mut().enumerate() {
+                    *row = L::load(from.add(v * LANES));
+                }
+                for (r, sums) in sums.iter_mut().enumerate() {
+                    let w = L::splat(*weights.add(r * self.steps.0 + j * self.steps.1));
+                    for v in 0..C {
+                        sums[v] = w.fma(row[v], sums[v]);
+                    }
+                }
+            }
+            for (r, sums) in sums.into_iter().enumerate() {
+                let out = self.out.offset((i + r) as isize * self.stride).add(c);
+                for (v, sum) in sums.into_iter().enumerate() {
+                    sum.store(out.add(v * LANES));
+                }
+            }
+        }
+        C * LANES
+    }
+
+    /// The last columns, fewer than sixteen.
+    #[inline(always)]
+    unsafe fn tail<L: Lanes, B: RowAt, const R: usize>(
+        &self,
+        (i, c): (usize, usize),
+        rows: B,
+        depth: &Range<usize>,
+    ) -> usize {
+        let n = self.size - c;
+        // SAFETY: the caller's promise; no more than `n` numbers of a row are touched.
+        unsafe {
+            let weights = self.weights.add(i * self.steps.0);
+            let mut sums = [L::zero(); R];
+            for (r, sum) in sums.iter_mut().enumerate() {
+                *sum = L::load_first(self.out.offset((i + r) as isize * self.stride).add(c), n);
+            }
+            for j in depth.clone() {
+                let row = L::load_first(rows.row(j).add(c), n);
+                for (r, sum) in sums.iter_mut().enumerate() {
+                    *sum = L::splat(*weights.add(r * self.steps.0 + j * self.steps.1)).fma(row, *sum);
+                }
+            }
+            for (r, sum) in sums.into_iter().enumerate() {
+                sum.store_first(self.out.offset((i + r) as isize * self.stride).add(c), n);
+            }
+        }
+        n
+    }
+}

@@ -1,0 +1,204 @@
+//! What the distance between query and key adds to their score.
+//!
+//! For the queries of a part and the keys of a tile, distances run from that of the last query to the first key down to
+//! that of the first query to the last key. *Slot* x stands for the x-th of them. Query i meets the keys of the tile in
+//! slots `shift(i)` to `shift(i) + 63`, so whatever depends on the distance alone is computed once per slot.
+
+use std::ops::Range;
+
+use glassformer_graph::Capacity;
+use glassformer_graph::ops::{Attend, Keys, Reach, Relative};
+
+use super::machine::Machine;
+use super::product::{Dots, ROWS};
+use super::sight::TILE;
+use super::tile::{Call, Part, group};
+use crate::dispatch;
+use crate::lanes::LANES;
+
+/// Slots of a part of so many rows, filled up to whole vectors.
+pub(super) fn slots(rows: usize) -> usize {
+    (rows + TILE - 1).next_multiple_of(LANES)
+}
+
+/// The distance of slot 0: from the part's last query to the tile's first key.
+pub(super) fn farthest(part: &Part, offset: usize, start: usize) -> isize {
+    (offset + part.first + part.rows - 1) as isize - start as isize
+}
+
+/// Slots that [`ROWS`] queries one after the other can meet.
+const MET: usize = (LANES - 1 + ROWS - 1 + TILE).next_multiple_of(LANES);
+
+/// The numbers to add, for one part and one tile at a time.
+pub(super) struct Bias<'s> {
+    /// What each slot adds, for each head; for Transformer-XL, for each query of a few.
+    lines: &'s mut [f32],
+    /// Transformer-XL: R of every slot, turned.
+    turned: &'s mut [f32],
+    /// The bucket of each distance back, then that of each distance ahead.
+    buckets: &'s [f32],
+}
+
+impl<'s> Bias<'s> {
+    /// The lengths of `lines` and `turned` for parts of `queries` queries.
+    pub fn lengths(op: &Attend, queries: usize) -> [usize; 2] {
+        match op.relative {
+            Relative::None => [0, 0],
+            Relative::Alibi | Relative::Buckets { .. } => {
+                [queries + group(op).min(queries) * (TILE + LANES), 0]
+            }
+            Relative::TransformerXl => [ROWS * MET, slots(queries) * op.size],
+        }
+    }
+
+    /// How many distances it is worth knowing the buckets of.
+    pub fn distances(op: &Attend, capacity: &Capacity) -> usize {
+        match (op.relative, op.keys) {
+            (Relative::None | Relative::Alibi | Relative::TransformerXl, _) => 0,
+            (Relative::Buckets { .. }, Keys::Rows(rows)) => {
+                2 * capacity.count(rows).max(capacity.side(op.side).rows)
+            }
+            (Relative::Buckets { .. }, Keys::Pages(..)) => 2 * capacity.side(op.side).keys,
+        }
+    }
+
+    /// With the buckets of as many distances as `rest` has room for and the batch needs.
+    pub fn new(call: &Call<'_>, [lines, turned]: [&'s mut [f32]; 2], rest: &'s mut [f32]) -> Self {
+        let Relative::Buckets { max_distance } = call.op.relative else {
+            return Self { lines, turned, buckets: &[] };
+        };
+        let spans = &call.run.batch.side(call.op.side).spans;
+        let longest = |(s, span): (usize, &glassformer_graph::Span)| {
+            let keys = call.keys_of(s);
+            (keys.offset + span.len - keys.first).max(keys.end)
+        };
+        let most = spans.iter().enumerate().map(longest).max().unwrap_or(0);
+        let table = call.extra(0);
+        // Where the logarithm is one, all distances from `max_distance` on have the last bucket.
+        let differing = if max_distance > table.rows { max_distance + 1 } else { usize::MAX };
+        let count = most.min(differing).min(rest.len() / 2);
+        let (rest, _) = rest.split_at_mut(2 * count);
+        let (back, ahead) = rest.split_at_mut(count);
+        for d in 0..count {
+            back[d] = call.op.bucket(d, 0, table.rows, max_distance) as f32;
+            ahead[d] = match call.op.reach {
+                Reach::Both => call.op.bucket(0, d, table.rows, max_distance) as f32,
+                Reach::Past => 0.0,
+            };
+        }
+        Self { lines, turned, buckets: rest }
+    }
+
+    /// The bucket of a key that is `distance` before the query.
+    pub fn bucket(&self, call: &Call<'_>, max_distance: usize, distance: isize) -> usize {
+        let buckets = call.extra(0).rows;
+        let (count, d) = (self.buckets.len() / 2, distance.unsigned_abs());
+        let known = if max_distance > buckets { d.min(max_distance) } else { d };
+        if known < count {
+            return self.buckets[if distance < 0 { count + known } else { known }] as usize;
+        }
+        let (i, j) = if distance < 0 { (0, d) } else { (d, 0) };
+        call.op.bucket(i, j, buckets, max_distance)
+    }
+
+    /// Prepares for the queries of `part`, the first row of whose sequence stands at key `offset`, and the tile from
+    /// `start`.
+    ///
+    /// # Safety
+    /// The inputs are valid for reads.
+    pub unsafe fn prepare(&mut self, call: &Call<'_>, part: &Part, offset: usize, start: usize) {
+        let (far, stride) = (farthest(part, offset, start), slots(part.rows));
+        match call.op.relative {
+            Relative::None => {}
+            Relative::Alibi => {
+                for h in 0..part.heads {
+                    let slope = call.op.slope(part.head + h);
+                    for (x, number) in self.lines[h * stride..][..stride].iter_mut().enumerate() {
+                        *number = -(slope * (far - x as isize).unsigned_abs() as f32);
+                    }
+                }
+            }
+            Relative::Buckets { max_distance } => {
+                let table = call.extra(0);
+                for x in 0..part.rows + TILE - 1 {
+                    // SAFETY: the caller's promise; there is no bucket beyond the table's rows.
+                    let row = unsafe { table.row(self.bucket(call, max_distance, far - x as isize)) };
+                    for h in 0..part.heads {
+                        self.lines[h * stride + x] = row[part.head + h];
+                    }
+                }
+            }
+            // SAFETY: the caller's promise.
+            Relative::TransformerXl => unsafe { self.turn(call, part.head, far, stride) },
+        }
+    }
+
+    /// Turns R, the row of distance `far` first, going back from there; zeros where there is no such distance.
+    unsafe fn turn(&mut self, call: &Call<'_>, head: usize, far: isize, slots: usize) {
+        let (r, size) = (call.extra(0), call.op.size);
+        for x in (0..slots).step_by(LANES) {
+            let nearest = far - x as isize;
+            let lane = |x: isize| x.clamp(0, LANES as isize) as usize;
+            let lanes = lane(nearest + 1 - r.rows as isize)..lane(nearest + 1);
+            let from = r.data.wrapping_offset(nearest * r.width as isize).wrapping_add(head * size);
+            let into = self.turned[x * size..].as_mut_ptr();
+            // SAFETY: the lanes given are those whose distance is a row of R; there is room for every slot.
+            unsafe {
+                dispatch!(call.run.isa, |L| L::turn(from, -(r.width as isize), lanes, size, into));
+            }
+        }
+    }
+
+    /// Adds to `scores`, `[rows, 64]`, what the distances of these queries of the part add. `shifted` are all queries of
+    /// the part with Transformer-XL's v added.
+    ///
+    /// # Safety
+    /// Prepared for the part and the tile of these scores; `shifted` is valid for reads.
+    pub unsafe fn add(
+        &mut self,
+        call: &Call<'_>,
+        part: &Part,
+        rows: Range<usize>,
+        (shifted, scores): (*const f32, &mut [f32]),
+    ) {
+        let add = |scores: &mut [f32], line: &[f32]| {
+            scores.iter_mut().zip(line).for_each(|(score, x)| *score += x);
+        };
+        match call.op.relative {
+            Relative::None => {}
+            Relative::Alibi | Relative::Buckets { .. } => {
+                for (r, scores) in rows.zip(scores.chunks_exact_mut(TILE)) {
+                    let (h, i) = part.place(r);
+                    add(scores, &self.lines[h * slots(part.rows) + part.rows - 1 - i..][..TILE]);
+                }
+            }
+            Relative::TransformerXl => {
+                for (from, scores) in rows.clone().step_by(ROWS).zip(scores.chunks_mut(ROWS * TILE)) {
+                    let few = from..rows.end.min(from + ROWS);
+                    // The vectors of slots that these queries meet, of which the last meets the first slots.
+                    let begin = (part.rows - few.end) / LANES;
+                    let end = (part.rows - 1 - from + TILE).div_ceil(LANES);
+                    let size = call.op.size;
+                    let keys: [*const f32; MET / LANES] = std::array::from_fn(|v| {
+                        self.turned.as_ptr().wrapping_add((begin + v) * LANES * size)
+                    });
+                    let dots = Dots {
+                        rows: shifted.wrapping_add(from * size),
+                        stride: size,
+                        count: few.len(),
+                        size,
+                        scale: call.op.scale,
+                        out: self.lines.as_mut_ptr(),
+                        out_stride: MET,
+                    };
+                    // SAFETY: the caller's promise; `begin..end` are among the slots turned, at most MET of them.
+                    unsafe { dots.with(call.run.isa, &keys[..end - begin]) };
+                    for (k, scores) in scores.chunks_exact_mut(TILE).enumerate() {
+                        let shift = part.rows - 1 - (from + k) - begin * LANES;
+                        add(scores, &self.lines[k * MET + shift..][..TILE]);
+                    }
+                }
+            }
+        }
+    }
+}

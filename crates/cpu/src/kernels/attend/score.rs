@@ -1,0 +1,142 @@
+//! Scores of some queries and a tile of keys: the one place where they are computed, for the attention itself, for its
+//! gradient and for people to see.
+
+use std::ops::Range;
+
+use glassformer_graph::Capacity;
+use glassformer_graph::ops::{Attend, KeySpan, Relative};
+
+use super::product::Dots;
+use super::relative::Bias;
+use super::sight::{TILE, bits_of, first_run, vectors};
+use super::tile::{Call, Part, Tile};
+use crate::lanes::LANES;
+
+/// Computes scores, a part and a tile at a time. The two may be set in any order.
+pub(super) struct Scorer<'s> {
+    /// The queries of the part, `[count, size]`; for Transformer-XL q + u.
+    pub queries: &'s mut [f32],
+    /// For Transformer-XL the queries + v.
+    pub shifted: &'s mut [f32],
+    /// Turned keys, where they do not lie turned already.
+    turned: &'s mut [f32],
+    pub bias: Bias<'s>,
+    pub part: Part,
+    /// The key at which the first row of the part's sequence stands.
+    pub offset: usize,
+}
+
+impl<'s> Scorer<'s> {
+    /// How much scratch it needs for parts of `queries` queries, in pieces, and what it can use beyond them.
+    pub fn lengths(op: &Attend, queries: usize) -> [usize; 5] {
+        let shifted = match op.relative {
+            Relative::None | Relative::Alibi | Relative::Buckets { .. } => 0,
+            Relative::TransformerXl => queries * op.size,
+        };
+        let [lines, turned] = Bias::lengths(op, queries);
+        [queries * op.size, shifted, TILE * op.size, lines, turned]
+    }
+
+    /// How much more it can use.
+    pub fn more(op: &Attend, capacity: &Capacity) -> usize {
+        2 * Bias::distances(op, capacity)
+    }
+
+    /// On these pieces of scratch.
+    pub fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 5], rest: &'s mut [f32]) -> Self {
+        let [queries, shifted, turned, lines, positions] = pieces;
+        let bias = Bias::new(call, [lines, positions], rest);
+        Self { queries, shifted, turned, bias, part: Part::default(), offset: 0 }
+    }
+
+    /// Takes the queries of `part`.
+    ///
+    /// # Safety
+    /// The inputs are valid for reads.
+    pub unsafe fn set_part(&mut self, call: &Call<'_>, part: Part) {
+        let Call { op, inputs, run } = *call;
+        let size = op.size;
+        let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
+        (self.part, self.offset) = (part, call.keys_of(part.sequence).offset);
+        for r in 0..part.count() {
+            let (h, i) = part.place(r);
+            let columns = (part.head + h) * size..(part.head + h + 1) * size;
+            // SAFETY: the caller's promise.
+            let q = &unsafe { inputs[0].row(start + i) }[columns.clone()];
+            let query = &mut self.queries[r * size..(r + 1) * size];
+            match op.relative {
+                Relative::None | Relative::Alibi | Relative::Buckets { .. } => query.copy_from_slice(q),
+                Relative::TransformerXl => {
+                    // SAFETY: the caller's promise.
+                    let (u, v) = unsafe { (call.extra(1).row(0), call.extra(2).row(0)) };
+                    let shifted = &mut self.shifted[r * size..(r + 1) * size];
+                    for (d, (&u, &v)) in u[columns.clone()].iter().zip(&v[columns]).enumerate() {
+                        query[d] = q[d] + u;
+                        shifted[d] = q[d] + v;
+                    }
+                }
+            }
+        }
+    }
+
+    /// The tile from `start` of `keys`, which lives until the next one is loaded.
+    ///
+    /// # Safety
+    /// As for [`Tile::load`].
+    pub unsafe fn load(&mut self, call: &Call<'_>, keys: &KeySpan, head: usize, start: usize) -> Tile {
+        // SAFETY: the caller's promise.
+        unsafe { Tile::load(call, keys, head, start, self.turned) }
+    }
+
+    /// Prepares for the present part and the tile from `start`.
+    ///
+    /// # Safety
+    /// The inputs are valid for reads.
+    pub unsafe fn meet(&mut self, call: &Call<'_>, start: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { self.bias.prepare(call, &self.part, self.offset, start) };
+    }
+
+    /// The scores of some queries of the part with the keys of `tile`, `[rows, 64]`; −∞ where `seen` has no bit.
+    ///
+    /// # Safety
+    /// The scorer has met the tile, which is still loaded.
+    pub unsafe fn score(
+        &mut self,
+        call: &Call<'_>,
+        tile: &Tile,
+        rows: Range<usize>,
+        into: (&[u64], &mut [f32]),
+    ) {
+        let (seen, scores) = into;
+        let vectors = vectors(seen);
+        let size = call.op.size;
+        let dots = Dots {
+            rows: self.queries[rows.start * size..].as_ptr(),
+            stride: size,
+            count: rows.len(),
+            size,
+            scale: call.op.scale,
+            out: scores[vectors.start * LANES..].as_mut_ptr(),
+            out_stride: TILE,
+        };
+        // SAFETY: the caller's promise; a vector with a key that is seen is there.
+        unsafe {
+            dots.with(call.run.isa, &tile.keys[vectors]);
+            self.bias.add(call, &self.part, rows, (self.shifted.as_ptr(), scores));
+        }
+        for (scores, &seen) in scores.chunks_exact_mut(TILE).zip(seen) {
+            hide(scores, seen);
+        }
+    }
+}
+
+/// −∞ where `seen` has no bit.
+fn hide(scores: &mut [f32], seen: u64) {
+    let mut unseen = !seen;
+    while unseen != 0 {
+        let run = first_run(unseen);
+        unseen &= !bits_of(&run);
+        scores[run].fill(f32::NEG_INFINITY);
+    }
+}

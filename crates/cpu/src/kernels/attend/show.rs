@@ -1,0 +1,102 @@
+//! Scores and probabilities for people to see: the same scores, by the same code, written out.
+
+use glassformer_graph::Capacity;
+use glassformer_graph::ops::{Attend, AttendShow, Shown};
+
+use super::score::Scorer;
+use super::sight::TILE;
+use super::soften::{Soften, probabilities, total};
+use super::tile::{Call, Part, carve, carved};
+use super::walk::{Cut, FEW, QUERIES};
+use crate::context::Block;
+use crate::lanes::LANES;
+use crate::team::Worker;
+
+fn lengths(op: &Attend) -> [usize; 7] {
+    let [queries, shifted, turned, lines, positions] = Scorer::lengths(op, QUERIES);
+    [queries, shifted, turned, lines, positions, QUERIES * LANES, FEW * TILE]
+}
+
+/// How much scratch a worker needs.
+pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
+    carved(&lengths(op)) + Scorer::more(op, capacity)
+}
+
+/// One row for each query and key, one column for each head.
+///
+/// # Safety
+/// As for [`super::attend_show`].
+pub(super) unsafe fn attend_show(
+    call: &Call<'_>,
+    op: &AttendShow,
+    out: Block,
+    worker: &Worker<'_>,
+    scratch: &mut [f32],
+) {
+    let ([queries, shifted, turned, lines, positions, sums, scores], rest) = carve(scratch, lengths(call.op));
+    let mut scorer = Scorer::new(call, [queries, shifted, turned, lines, positions], rest);
+    let spans = &call.run.batch.side(call.op.side).spans;
+    let cut = Cut::new(call.op, spans, worker.count);
+    let mut start = 0;
+    for (s, span) in spans.iter().enumerate() {
+        let keys = call.keys_of(s);
+        let many = keys.end - keys.first;
+        worker.share(cut.parts(call.op, span), |index| {
+            let part = cut.part(call.op, (s, span), index);
+            // Where the number of query r of the part and key j stands.
+            let place = |r: usize, j: usize| {
+                let (h, i) = part.place(r);
+                let pair = start + (part.first + i) * many + j - keys.first;
+                out.data.wrapping_add(pair * out.width + part.head + h)
+            };
+            let unseen = match op.shown {
+                Shown::Scores => f32::NEG_INFINITY,
+                Shown::Probabilities => 0.0,
+            };
+            for r in 0..part.count() {
+                // SAFETY: these pairs and heads are this part's alone.
+                (keys.first..keys.end).for_each(|j| unsafe { place(r, j).write(unseen) });
+            }
+            // SAFETY: the caller's promise; parts are disjoint.
+            unsafe { show(call, op.shown, (&mut scorer, scores, sums), (part, place)) };
+        });
+        start += span.len * many;
+    }
+}
+
+/// Writes what the queries of `part` see.
+///
+/// # Safety
+/// The inputs are valid for reads, and `place` for writes of this part's pairs.
+unsafe fn show(
+    call: &Call<'_>,
+    shown: Shown,
+    (scorer, scores, sums): (&mut Scorer<'_>, &mut [f32], &mut [f32]),
+    (part, place): (Part, impl Fn(usize, usize) -> *mut f32),
+) {
+    let isa = call.run.isa;
+    let (mut levels, mut totals) = ([f32::NEG_INFINITY; QUERIES], [0.0; QUERIES]);
+    // SAFETY: the caller's promise, and the planner picked an instruction set of this machine.
+    unsafe {
+        if shown == Shown::Probabilities {
+            sums.fill(0.0);
+            scorer.walk(call, part, scores, |few| {
+                let sums = &mut sums[few.rows.start * LANES..few.rows.end * LANES];
+                let (scores, seen, levels) = (few.scores, few.seen, &mut levels[few.rows]);
+                Soften { scores, seen, levels, sums, mixed: &mut [], stride: 0 }.run(isa);
+            });
+            total(isa, sums, &mut totals);
+        }
+        scorer.walk(call, part, scores, |few| {
+            for ((r, seen), numbers) in few.rows.zip(few.seen).zip(few.scores.chunks_exact_mut(TILE)) {
+                match shown {
+                    Shown::Scores => {}
+                    Shown::Probabilities => probabilities(isa, numbers, levels[r], totals[r]),
+                }
+                for (bit, &number) in numbers.iter().enumerate().filter(|(bit, _)| *seen >> bit & 1 == 1) {
+                    place(r, few.tile.start + bit).write(number);
+                }
+            }
+        });
+    }
+}

@@ -1,0 +1,219 @@
+//! The running softmax: what a tile of scores does to the sums of its rows (Milakov and Gimelshein 2018).
+//!
+//! A row keeps a level near its largest score, and sums relative to it. A tile may raise the level, which shrinks what was
+//! summed before; then its own terms are added. A tile of which a row sees nothing leaves the row as it was.
+//!
+//! The level follows the largest score only when that has run ahead by [`SLACK`]: floats do not mind terms of a few
+//! thousand, and sums seldom have to be shrunk. (Following it at once cost a tenth of the whole attention.)
+#![allow(clippy::inline_always)] // see `crate::lanes`
+
+use std::ops::Range;
+
+use super::sight::{TILE, vectors};
+use super::tile::VECTORS;
+use crate::dispatch;
+use crate::isa::Isa;
+use crate::lanes::{LANES, Lanes, exp, ln};
+
+/// How far a score may lie above the level.
+const SLACK: f32 = 8.0;
+
+/// Terms below e^−80 are zero. Beside the largest, which is at least one, they could change no bit of a sum; and an
+/// exponential of −∞, or a product with a term that small, would take the processor's slow way for subnormal numbers:
+/// without this, a tile of twenty keys took longer than a whole one.
+const LEAST: f32 = -80.0;
+
+/// eˣ as a term of a softmax.
+#[inline(always)]
+pub(super) fn term<L: Lanes>(x: L) -> L {
+    // SAFETY: `x` proves the instructions.
+    unsafe {
+        let least = L::splat(LEAST);
+        L::select(x.less_than(least), L::zero(), exp(least.max(x)))
+    }
+}
+
+/// Some rows: their scores with one tile, and their sums.
+pub(super) struct Soften<'a> {
+    /// In: scores, `[rows, 64]`. Out: exp(score − level), where something is seen.
+    pub scores: &'a mut [f32],
+    /// What each row sees. Cleared where that is −∞ and no more.
+    pub seen: &'a mut [u64],
+    /// The level of each row; −∞ before the first score.
+    pub levels: &'a mut [f32],
+    /// Σ exp(score − level) of each row so far, in sixteen lanes, `[rows, 16]`.
+    pub sums: &'a mut [f32],
+    /// The mixtures of each row so far, `[rows, stride]` with a stride of whole vectors.
+    pub mixed: &'a mut [f32],
+    pub stride: usize,
+}
+
+impl Soften<'_> {
+    /// Takes the tile in.
+    ///
+    /// # Safety
+    /// `isa` is available.
+    pub unsafe fn run(&mut self, isa: Isa) {
+        debug_assert!(self.scores.len() == self.seen.len() * TILE);
+        debug_assert!(self.sums.len() == self.seen.len() * LANES && self.stride.is_multiple_of(LANES));
+        // SAFETY: the caller's promise.
+        unsafe { dispatch!(isa, |L| self.on::<L>()) }
+    }
+
+    #[inline(always)]
+    unsafe fn on<L: Lanes>(&mut self) {
+        // A vector of which no row sees anything is left alone: its terms are not read, and would add zeros.
+        let seen = vectors(self.seen);
+        // SAFETY: the caller promises the instructions.
+        unsafe {
+            if seen.len() == VECTORS {
+                // The usual case, with a length that the compiler knows.
+                self.over::<L>(0..VECTORS);
+            } else {
+                self.over::<L>(seen);
+            }
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn over<L: Lanes>(&mut self, vectors: Range<usize>) {
+        // SAFETY: the caller promises the instructions; rows have these vectors, and sums are whole ones.
+        unsafe {
+            // Is any score of any row ahead? One answer for all rows, since it is nearly always no.
+            let mut ahead = L::splat(-1.0);
+            for (row, &level) in self.scores.chunks_exact(TILE).zip(&*self.levels) {
+                ahead = (largest::<L>(row, &vectors) - L::splat(level + SLACK)).max(ahead);
+            }
+            if ahead.largest() > 0.0 {
+                self.raise::<L>(&vectors);
+            }
+            let sums = self.sums.chunks_exact_mut(LANES);
+            for (r, (row, sums)) in self.scores.chunks_exact_mut(TILE).zip(sums).enumerate() {
+                if self.seen[r] == 0 || self.levels[r] == f32::NEG_INFINITY {
+                    self.seen[r] = 0;
+                    continue;
+                }
+                let (level, mut sum) = (L::splat(self.levels[r]), L::load(sums.as_ptr()));
+                for v in vectors.clone() {
+                    let at = row.as_mut_ptr().add(v * LANES);
+                    let p = term(L::load(at) - level);
+                    p.store(at);
+                    sum = sum + p;
+                }
+                sum.store(sums.as_mut_ptr());
+            }
+        }
+    }
+
+    /// Raises the levels of those rows whose scores are ahead, and shrinks what they have summed.
+    #[inline(always)]
+    unsafe fn raise<L: Lanes>(&mut self, vectors: &Range<usize>) {
+        for r in 0..self.seen.len() {
+            // SAFETY: the caller promises the instructions; a row has these vectors.
+            let largest = unsafe { largest::<L>(&self.scores[r * TILE..][..TILE], vectors).largest() };
+            let level = self.levels[r];
+            if largest - (level + SLACK) > 0.0 {
+                self.levels[r] = largest;
+                let sums = &mut self.sums[r * LANES..][..LANES];
+                let mixed = &mut self.mixed[r * self.stride..][..self.stride];
+                if level != f32::NEG_INFINITY {
+                    // SAFETY: the caller promises the instructions; both are whole vectors.
+                    unsafe {
+                        let factor = exp(L::splat(level - largest));
+                        for vector in sums.chunks_exact_mut(LANES).chain(mixed.chunks_exact_mut(LANES)) {
+                            (L::load(vector.as_ptr()) * factor).store(vector.as_mut_ptr());
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// The largest scores of a row, lane by lane.
+#[inline(always)]
+unsafe fn largest<L: Lanes>(row: &[f32], vectors: &Range<usize>) -> L {
+    // SAFETY: the caller promises the instructions and these vectors.
+    unsafe {
+        let mut largest = L::splat(f32::NEG_INFINITY);
+        for v in vectors.clone() {
+            largest = largest.max(L::load(row.as_ptr().add(v * LANES)));
+        }
+        largest
+    }
+}
+
+/// `out = mixed / total`, and a zero is +0: the sign of a zero is the only thing that may depend on which keys a row
+/// shares its tiles with.
+///
+/// # Safety
+/// `isa` is available; `mixed` is as long as `out`, rounded up to whole vectors.
+pub(super) unsafe fn divide(isa: Isa, mixed: &[f32], total: f32, out: &mut [f32]) {
+    #[inline(always)]
+    unsafe fn on<L: Lanes>(mixed: &[f32], total: f32, out: &mut [f32]) {
+        // SAFETY: the caller's promise; no more of `out` is written than there is.
+        unsafe {
+            let (total, zero) = (L::splat(total), L::zero());
+            for (mixed, out) in mixed.chunks_exact(LANES).zip(out.chunks_mut(LANES)) {
+                (L::load(mixed.as_ptr()) / total + zero).store_first(out.as_mut_ptr(), out.len());
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch!(isa, on(mixed, total, out)) }
+}
+
+/// The sixteen lanes of each row's sum, added: `totals[r]`.
+///
+/// # Safety
+/// `isa` is available.
+pub(super) unsafe fn total(isa: Isa, sums: &[f32], totals: &mut [f32]) {
+    #[inline(always)]
+    unsafe fn on<L: Lanes>(sums: &[f32], totals: &mut [f32]) {
+        for (sums, total) in sums.chunks_exact(LANES).zip(totals) {
+            // SAFETY: the caller promises the instructions.
+            *total = unsafe { L::load(sums.as_ptr()).sum() };
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch!(isa, on(sums, totals)) }
+}
+
+/// `levels[r] + ln(totals[r])` in place of the totals.
+///
+/// # Safety
+/// `isa` is available.
+pub(super) unsafe fn log(isa: Isa, levels: &[f32], totals: &mut [f32]) {
+    #[inline(always)]
+    unsafe fn on<L: Lanes>(levels: &[f32], totals: &mut [f32]) {
+        for (levels, totals) in levels.chunks(LANES).zip(totals.chunks_mut(LANES)) {
+            let n = totals.len();
+            // SAFETY: the caller's promise; both have `n` numbers.
+            unsafe {
+                let result = L::load_first(levels.as_ptr(), n) + ln(L::load_first(totals.as_ptr(), n));
+                result.store_first(totals.as_mut_ptr(), n);
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch!(isa, on(levels, totals)) }
+}
+
+/// exp(score − level) / total, in place.
+///
+/// # Safety
+/// `isa` is available; there are whole vectors of scores.
+pub(super) unsafe fn probabilities(isa: Isa, scores: &mut [f32], level: f32, total: f32) {
+    #[inline(always)]
+    unsafe fn on<L: Lanes>(scores: &mut [f32], level: f32, total: f32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (level, total) = (L::splat(level), L::splat(total));
+            for vector in scores.chunks_exact_mut(LANES) {
+                (term(L::load(vector.as_ptr()) - level) / total).store(vector.as_mut_ptr());
+            }
+        }
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch!(isa, on(scores, level, total)) }
+}

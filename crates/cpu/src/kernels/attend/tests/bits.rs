@@ -1,0 +1,201 @@
+//! What must not depend on the batch, the workers, the order of arrival or the place of keys does not, to the last bit.
+
+use super::*;
+
+/// One attention of each kind that a decoder can have.
+fn decoders() -> Vec<Attend> {
+    let base = plain(4, 2, 24);
+    vec![
+        base,
+        plain(3, 3, 7),
+        Attend { pattern: Pattern::Window(20), ..base },
+        Attend { relative: Relative::Alibi, ..base },
+        Attend { relative: Relative::Buckets { max_distance: 50 }, ..base },
+        Attend { relative: Relative::TransformerXl, ..plain(2, 2, 17) },
+    ]
+}
+
+fn assert_same(what: &str, op: &Attend, found: &[f32], expected: &[f32]) {
+    let bits = |x: &[f32]| x.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
+    assert!(bits(found) == bits(expected), "{what}: {op:?}");
+}
+
+/// The first rows of what the relative positions need.
+fn relative_part(op: &Attend, inputs: &[Numbers], distances: usize) -> Vec<Numbers> {
+    let mut extra = inputs[3..].to_vec();
+    if op.relative == Relative::TransformerXl {
+        extra[0] = extra[0].part(0..distances);
+    }
+    extra
+}
+
+#[test]
+fn alone_and_in_a_batch_are_the_same_bits() {
+    let mut random = Random::new(1);
+    let both = decoders().into_iter().flat_map(|op| match op.relative {
+        Relative::TransformerXl => vec![op],
+        Relative::None | Relative::Alibi | Relative::Buckets { .. } => {
+            vec![op, Attend { reach: Reach::Both, ..op }]
+        }
+    });
+    for op in both {
+        let lengths = [130, 1, 64, 71, 3];
+        let batch = sequences(&lengths);
+        let inputs = draw(&op, &batch, &mut random);
+        let made = run(&op.into(), &inputs, &batch, &mut State::default(), How::best());
+        for span in &batch.target.spans {
+            let rows = span.start..span.start + span.len;
+            let mut own: Vec<Numbers> = inputs[..3].iter().map(|x| x.part(rows.clone())).collect();
+            own.extend(relative_part(&op, &inputs, span.len));
+            let alone = sequences(&[span.len]);
+            let found = run(&op.into(), &own, &alone, &mut State::default(), How::best());
+            for (found, made) in found.iter().zip(&made) {
+                assert_same("alone", &op, &found.data, &made.part(rows.clone()).data);
+            }
+        }
+    }
+}
+
+#[test]
+fn workers_and_register_widths_are_the_same_bits() {
+    let mut random = Random::new(2);
+    for op in decoders() {
+        let batch = sequences(&[100, 30, 177]);
+        let inputs = draw(&op, &batch, &mut random);
+        let grads = grad_inputs(&op, &inputs, &batch, &mut random);
+        let grad = Kernel::Grad(AttendGrad { attend: op });
+        for isa in Isa::available() {
+            let on = |op: &Kernel, inputs: &[Numbers], isa, workers| {
+                run(op, inputs, &batch, &mut State::default(), How { isa, workers })
+            };
+            let bits = |made: &[Numbers]| made.iter().map(Numbers::bits).collect::<Vec<_>>();
+            let (one, one_grad) = (on(&op.into(), &inputs, isa, 1), on(&grad, &grads, isa, 1));
+            for workers in [2, 5] {
+                assert!(bits(&on(&op.into(), &inputs, isa, workers)) == bits(&one), "{op:?} on {isa}");
+                assert!(bits(&on(&grad, &grads, isa, workers)) == bits(&one_grad), "{grad:?} on {isa}");
+            }
+            if isa == Isa::Avx512 {
+                assert!(bits(&on(&op.into(), &inputs, Isa::Avx2, 1)) == bits(&one), "{op:?}");
+                assert!(bits(&on(&grad, &grads, Isa::Avx2, 1)) == bits(&one_grad), "{grad:?}");
+            }
+        }
+    }
+}
+
+/// Runs the sequences `pieces` by pieces on pages and returns y and the logarithms of all rows.
+fn by_pieces(op: &Attend, inputs: &[Numbers], lengths: &[usize], pieces: &[usize], how: How) -> Vec<Numbers> {
+    let (on_pages, store) = paged(op);
+    let mut state = pages(Slot { heads: op.key_heads, size: op.size }, lengths);
+    let whole = sequences(lengths);
+    let mut all: Vec<Numbers> = [op.heads * op.size, op.heads]
+        .map(|width| Numbers {
+            rows: whole.target.rows(),
+            width,
+            data: vec![POISON; whole.target.rows() * width],
+        })
+        .to_vec();
+    let mut past = 0;
+    for &piece in pieces {
+        let mut batch = Batch::default();
+        let mut rows = Vec::new();
+        for (table, span) in whole.target.spans.iter().enumerate().filter(|(_, span)| past < span.len) {
+            let len = piece.min(span.len - past);
+            batch.target.push_rows(len, Span { table, past, ..Span::default() });
+            rows.extend(span.start + past..span.start + past + len);
+        }
+        past += piece;
+        let take = |x: &Numbers| Numbers {
+            rows: rows.len(),
+            width: x.width,
+            data: rows.iter().flat_map(|&row| x.row(row).to_vec()).collect(),
+        };
+        let [q, k, v] = [0, 1, 2].map(|x| take(&inputs[x]));
+        run(&store, &[k, v], &batch, &mut state, how);
+        let mut given = vec![q];
+        given.extend(relative_part(op, inputs, batch.count(Rows::Distances(Side::Target))));
+        let made = run(&on_pages, &given, &batch, &mut state, how);
+        for (all, made) in all.iter_mut().zip(made) {
+            for (k, &row) in rows.iter().enumerate() {
+                all.data[row * all.width..(row + 1) * all.width].copy_from_slice(made.row(k));
+            }
+        }
+    }
+    all
+}
+
+#[test]
+fn pages_and_rows_and_one_by_one_are_the_same_bits() {
+    let mut random = Random::new(3);
+    for op in decoders() {
+        let lengths = [150, 38, 70];
+        let batch = sequences(&lengths);
+        let inputs = draw(&op, &batch, &mut random);
+        for isa in Isa::available() {
+            let how = How { isa, workers: 2 };
+            let rows = run(&op.into(), &inputs, &batch, &mut State::default(), how);
+            for pieces in [vec![150], vec![37, 1, 112], vec![1; 150], vec![64, 5, 81]] {
+                let found = by_pieces(&op, &inputs, &lengths, &pieces, how);
+                for (found, rows) in found.iter().zip(&rows) {
+                    assert_same(&format!("pieces of {pieces:?} on {isa}"), &op, &found.data, &rows.data);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_a_row_does_not_see_cannot_touch_it() {
+    let mut random = Random::new(4);
+    for op in [plain(2, 1, 20), Attend { pattern: Pattern::WindowAndGlobal(30), ..plain(2, 2, 16) }] {
+        let mut batch = sequences(&[100]);
+        batch.target.global = (0..100).map(|row| row == 5).collect();
+        let inputs = draw(&op, &batch, &mut random);
+        let clean = run(&op.into(), &inputs, &batch, &mut State::default(), How::best());
+        let mut dirty = inputs.clone();
+        let width = op.key_heads * op.size;
+        dirty[1].data[80 * width..81 * width].fill(f32::NAN);
+        dirty[2].data[80 * width..81 * width].fill(f32::INFINITY);
+        let found = run(&op.into(), &dirty, &batch, &mut State::default(), How::best());
+        for (found, clean) in found.iter().zip(&clean) {
+            assert_same("rows before", &op, &found.part(0..80).data, &clean.part(0..80).data);
+            assert!(found.row(80).iter().all(|x| x.is_nan()));
+        }
+    }
+}
+
+#[test]
+fn a_row_that_sees_nothing_is_zero() {
+    // A source sequence of no rows, as stored keys before anything was stored.
+    let op = Attend { keys: Keys::Pages(Which::Crossing, 1), reach: Reach::Both, ..plain(2, 2, 5) };
+    let mut random = Random::new(5);
+    let batch = sequences(&[3]);
+    let inputs = vec![Numbers::normal(3, 10, &mut random)];
+    let filled = pages(Slot { heads: 2, size: 5 }, &[0]);
+    let mut state = State::new(Pages::default(), filled.cache);
+    let made = run(&op.into(), &inputs, &batch, &mut state, How::best());
+    assert!(made[0].data.iter().all(|&x| x == 0.0));
+    assert!(made[1].data.iter().all(|&x| x == f32::NEG_INFINITY));
+}
+
+#[test]
+fn scores_that_overflow_are_not_seen() {
+    let op = plain(1, 1, 2);
+    let batch = sequences(&[100]);
+    let fill = |x: f32| Numbers { rows: 100, width: 2, data: vec![x; 200] };
+    let mut inputs = vec![fill(1e30), fill(-1e30), fill(1.0)];
+    // The whole first tile overflows; the first key after it does not.
+    inputs[1].data[64 * 2..].fill(0.0);
+    let made = run(&op.into(), &inputs, &batch, &mut State::default(), How::best());
+    assert!(made[0].part(0..64).data.iter().all(|&x| x == 0.0));
+    assert!(made[0].part(64..100).data.iter().all(|&x| x == 1.0));
+}
+
+#[test]
+fn more_heads_than_queries_in_a_part_share_a_key() {
+    let mut random = Random::new(6);
+    let op = plain(200, 1, 4);
+    let batch = sequences(&[5, 1]);
+    let inputs = draw(&op, &batch, &mut random);
+    check(&op.into(), &inputs, (&batch, &mut State::default()), 2e-5, &How::everywhere());
+    check_grad(&op, &inputs, &batch, 5e-5, &[How::best()]);
+}

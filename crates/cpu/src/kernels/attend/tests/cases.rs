@@ -1,0 +1,149 @@
+//! The graph's own cases, and random larger ones.
+
+use glassformer_graph::Op;
+use glassformer_graph::ops::Shown;
+
+use super::*;
+
+#[test]
+fn every_case_agrees_with_the_reference() {
+    let mut random = Random::new(1);
+    let mut count = 0;
+    for case in Op::cases() {
+        let kernel = if let Op::Attend(op) = case.op {
+            Kernel::Attend(op)
+        } else if let Op::AttendShow(op) = case.op {
+            Kernel::Show(op)
+        } else {
+            continue;
+        };
+        let graph = case.graph().expect("the case fits");
+        let (batch, data) = case.draw(&graph, &mut random);
+        let numbers = |(data, shape): (Vec<f32>, &glassformer_graph::Shape)| {
+            let (rows, width) = (batch.count(shape.rows), shape.width);
+            Numbers { rows, width, data }
+        };
+        let inputs: Vec<Numbers> = data.into_iter().zip(&case.inputs).map(numbers).collect();
+        check(&kernel, &inputs, (&batch, &mut State::default()), 2e-5, &How::everywhere());
+        if let Kernel::Attend(op) = &kernel {
+            check_grad(op, &inputs, &batch, 5e-5, &How::everywhere());
+        }
+        count += 1;
+    }
+    assert_eq!(count, 3 * 14, "fourteen attentions, each shown in two ways");
+}
+
+/// Any attention, with a batch for it.
+fn anything(random: &mut Random) -> (Attend, Batch<'static>) {
+    let key_heads = 1 + random.below(3);
+    let heads = key_heads * random.pick(&[1, 1, 2, 5]);
+    let mut op = plain(heads, key_heads, 3 + random.below(78));
+    op.reach = *random.pick(&[Reach::Both, Reach::Past]);
+    op.who = *random.pick(&[Who::Every, Who::Every, Who::Local, Who::Global]);
+    let window = random.below(90);
+    op.pattern = *random.pick(&[
+        Pattern::Dense,
+        Pattern::Dense,
+        Pattern::Window(window),
+        Pattern::WindowAndGlobal(window),
+    ]);
+    op.relative = *random.pick(&[
+        Relative::None,
+        Relative::Alibi,
+        Relative::Buckets { max_distance: 40 },
+        Relative::Buckets { max_distance: 9 },
+        Relative::TransformerXl,
+    ]);
+    op.keys = Keys::Rows(*random.pick(&[
+        Rows::Tokens(Side::Target),
+        Rows::Tokens(Side::Target),
+        Rows::Tokens(Side::Source),
+        Rows::Recalled(Side::Target),
+        Rows::Low(Side::Target, 20),
+    ]));
+    if op.relative == Relative::TransformerXl {
+        (op.heads, op.reach) = (op.key_heads, Reach::Past);
+        if !matches!(op.keys, Keys::Rows(Rows::Tokens(Side::Target) | Rows::Recalled(_))) {
+            op.keys = Keys::Rows(Rows::Tokens(Side::Target));
+        }
+    }
+    let mut batch = Batch::default();
+    let longest = *random.pick(&[10, 100, 300]);
+    for _ in 0..3 {
+        batch.source.push_rows(1 + random.below(longest), Span::default());
+    }
+    for _ in 0..=random.below(4) {
+        let (source, memory) = (random.below(3), random.below(70));
+        batch.target.push_rows(1 + random.below(longest), Span { source, memory, ..Span::default() });
+    }
+    batch.target.global = (0..batch.target.rows()).map(|_| random.below(30) == 0).collect();
+    (op, batch)
+}
+
+#[test]
+fn any_attention_agrees_with_the_reference() {
+    for seed in 0..40 {
+        let mut random = Random::new(100 + seed);
+        let (op, batch) = anything(&mut random);
+        let inputs = draw(&op, &batch, &mut random);
+        check(&op.into(), &inputs, (&batch, &mut State::default()), 2e-5, &How::everywhere());
+    }
+}
+
+#[test]
+fn any_gradient_agrees_with_the_reference() {
+    for seed in 0..30 {
+        let mut random = Random::new(200 + seed);
+        let (op, batch) = anything(&mut random);
+        let inputs = draw(&op, &batch, &mut random);
+        check_grad(&op, &inputs, &batch, 5e-5, &How::everywhere());
+    }
+}
+
+#[test]
+fn what_is_shown_agrees_with_the_reference() {
+    for seed in 0..20 {
+        let mut random = Random::new(300 + seed);
+        let (attend, batch) = anything(&mut random);
+        let inputs = draw(&attend, &batch, &mut random);
+        let shown = *random.pick(&[Shown::Scores, Shown::Probabilities]);
+        let op = Kernel::Show(AttendShow { attend, shown });
+        check(&op, &inputs, (&batch, &mut State::default()), 2e-5, &[How::best()]);
+    }
+}
+
+#[test]
+fn stored_keys_agree_with_the_reference() {
+    for seed in 0..20 {
+        let mut random = Random::new(400 + seed);
+        let (op, _) = anything(&mut random);
+        let op = Attend { who: Who::Every, ..op };
+        let (on_pages, store) = paged(&op);
+        let lengths: Vec<usize> = (0..3).map(|_| 1 + random.below(200)).collect();
+        let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths);
+        let whole = sequences_in_tables(&lengths);
+        let width = op.key_heads * op.size;
+        let kv = [0, 1].map(|_| Numbers::normal(whole.target.rows(), width, &mut random));
+        run(&store, &kv, &whole, &mut state, How::best());
+        // Some rows at the end of each sequence look, at some of the keys.
+        let mut batch = Batch::default();
+        for (table, &end) in lengths.iter().enumerate() {
+            let len = 1 + random.below(end);
+            let first = random.below(end - len + 1);
+            batch.target.push_rows(len, Span { table, past: end - len, first, ..Span::default() });
+        }
+        let distances = batch.count(Rows::Distances(Side::Target));
+        let mut inputs = vec![Numbers::normal(batch.target.rows(), op.heads * op.size, &mut random)];
+        inputs.extend(draw_relative(&op, distances, &mut random));
+        check(&on_pages, &inputs, (&batch, &mut state), 2e-5, &How::everywhere());
+    }
+}
+
+/// Target sequences of these lengths, each with its table.
+pub(super) fn sequences_in_tables(lengths: &[usize]) -> Batch<'static> {
+    let mut batch = Batch::default();
+    for (table, &len) in lengths.iter().enumerate() {
+        batch.target.push_rows(len, Span { table, ..Span::default() });
+    }
+    batch
+}

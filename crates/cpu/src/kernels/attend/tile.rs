@@ -1,0 +1,149 @@
+//! What a worker works on: some queries, and sixty-four keys with their values.
+
+use glassformer_graph::PAGE;
+use glassformer_graph::ops::{Attend, KeySpan, Keys};
+
+use super::machine::Machine;
+use super::product::Paged;
+use super::sight::TILE;
+use crate::context::{Block, Context};
+use crate::dispatch;
+use crate::lanes::LANES;
+
+/// Vectors of keys in a tile.
+pub(super) const VECTORS: usize = TILE / LANES;
+
+// A page of keys is a vector of turned keys, which is why tiles read keys where they were stored.
+const _: () = assert!(PAGE == LANES);
+
+/// One call of a kernel: what its workers share.
+#[derive(Clone, Copy)]
+pub(super) struct Call<'a> {
+    pub op: &'a Attend,
+    pub inputs: &'a [Block],
+    pub run: &'a Context<'a>,
+}
+
+impl Call<'_> {
+    /// The keys of query sequence `s`.
+    pub fn keys_of(&self, s: usize) -> KeySpan {
+        self.op.keys_with(self.run.batch, |table| self.run.crossing.tables.len(table), s)
+    }
+
+    /// Input `k` of those that the relative positions need.
+    pub fn extra(&self, k: usize) -> Block {
+        self.inputs[self.op.base_inputs() + k]
+    }
+}
+
+/// How many query heads share a key head.
+pub(super) fn group(op: &Attend) -> usize {
+    op.heads / op.key_heads
+}
+
+/// Some query rows of one sequence, with some of the query heads that share a key head.
+///
+/// Heads share keys as rows do, so a kernel need not tell them apart: a part is `heads · rows` queries, head by head.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Part {
+    /// Which sequence.
+    pub sequence: usize,
+    /// Its first row of the sequence, and how many there are.
+    pub first: usize,
+    pub rows: usize,
+    /// Its first query head, and how many there are.
+    pub head: usize,
+    pub heads: usize,
+}
+
+impl Part {
+    /// How many queries it has.
+    pub fn count(&self) -> usize {
+        self.heads * self.rows
+    }
+
+    /// The head and the row of query `r`, counted from the first ones of the part.
+    pub fn place(&self, r: usize) -> (usize, usize) {
+        (r / self.rows, r % self.rows)
+    }
+}
+
+/// Sixty-four keys and values of one key head.
+#[derive(Clone, Copy)]
+pub(super) struct Tile {
+    /// The first key.
+    pub start: usize,
+    /// How many of them exist.
+    pub live: usize,
+    /// Sixteen keys each, turned: `[size, 16]`. Those beyond the last existing key point nowhere.
+    pub keys: [*const f32; VECTORS],
+    /// Their values.
+    pub values: Paged,
+}
+
+impl Tile {
+    /// The tile from `start` of `keys`: pages are read where they are, rows are turned into `turned`.
+    ///
+    /// # Safety
+    /// Keys and values are valid for reads; `turned` holds `64 · size` numbers and outlives the tile.
+    pub unsafe fn load(
+        call: &Call<'_>,
+        keys: &KeySpan,
+        head: usize,
+        start: usize,
+        turned: &mut [f32],
+    ) -> Self {
+        let Call { op, inputs, run } = *call;
+        let live = keys.end.min(start + TILE) - start;
+        let nowhere = [std::ptr::null(); VECTORS];
+        let mut tile = Self { start, live, keys: nowhere, values: Paged(nowhere, op.size) };
+        for v in 0..live.div_ceil(LANES) {
+            let j = start + v * LANES;
+            match op.keys {
+                Keys::Pages(which, slot) => {
+                    let pages = run.pages(which);
+                    // SAFETY: a page that holds one of the sequence's keys is there as a whole.
+                    unsafe {
+                        tile.keys[v] = pages.data.add(pages.tables.keys_at(keys.place, j, slot, head));
+                        tile.values.0[v] = pages.data.add(pages.tables.values_at(keys.place, j, slot, head));
+                    }
+                }
+                Keys::Rows(_) => {
+                    let lanes = 0..(keys.end - j).min(LANES);
+                    let width = inputs[1].width;
+                    let at = (keys.place + j) * width + head * op.size;
+                    let into = turned[v * LANES * op.size..].as_mut_ptr();
+                    // SAFETY: keys up to the sequence's end are rows of both inputs.
+                    unsafe {
+                        let from = inputs[1].data.add(at);
+                        dispatch!(run.isa, |L| L::turn(from, width as isize, lanes, op.size, into));
+                        tile.keys[v] = into;
+                        tile.values.0[v] = inputs[2].data.add(at);
+                    }
+                    tile.values.1 = width;
+                }
+            }
+        }
+        tile
+    }
+}
+
+/// Cuts a worker's scratch into pieces of at least these lengths, each on a cache line, and the rest.
+pub(super) fn carve<const N: usize>(
+    scratch: &mut [f32],
+    lengths: [usize; N],
+) -> ([&mut [f32]; N], &mut [f32]) {
+    let skip = scratch.as_ptr().align_offset(LANES * size_of::<f32>());
+    let mut rest = &mut scratch[skip..];
+    let pieces = lengths.map(|length| {
+        let (piece, after) = std::mem::take(&mut rest).split_at_mut(length.next_multiple_of(LANES));
+        rest = after;
+        piece
+    });
+    (pieces, rest)
+}
+
+/// How much scratch [`carve`] needs for these.
+pub(super) fn carved(lengths: &[usize]) -> usize {
+    LANES + lengths.iter().map(|length| length.next_multiple_of(LANES)).sum::<usize>()
+}

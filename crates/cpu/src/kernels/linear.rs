@@ -1,0 +1,201 @@
+//! Products: every projection and its two gradients, and Linformer's squeeze.
+//!
+//! B always comes packed: from the plan where it is a weight, else from a step before ([`pack`]) or, for a squeeze,
+//! from a workspace of its own.
+
+use glassformer_graph::Side;
+
+use super::Call;
+use crate::context::Block;
+use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
+
+/// How a value becomes the B of a product.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Packs {
+    /// `[out, in]` becomes B's columns: the W of a projection.
+    Transposed,
+    /// Its rows are B's rows.
+    Rows,
+}
+
+impl Packs {
+    /// The rows and columns of the B that a value of `rows` × `width` becomes.
+    pub fn sizes(self, rows: usize, width: usize) -> (usize, usize) {
+        match self {
+            Self::Transposed => (width, rows),
+            Self::Rows => (rows, width),
+        }
+    }
+
+    fn packing(self, from: Block, to: *mut f32) -> Packing {
+        let (k, columns) = self.sizes(from.rows, from.width);
+        let b = match self {
+            Self::Transposed => Matrix::transposed(from.data, from.width),
+            Self::Rows => Matrix::rows(from.data, from.width),
+        };
+        Packing { k, columns, b, to }
+    }
+}
+
+/// # Safety
+/// As [`Call`] says; `to` has room for the packed block, and nobody else uses it.
+unsafe fn pack_block(call: Call<'_>, packs: Packs, from: Block, to: *mut f32) {
+    let packing = packs.packing(from, to);
+    call.worker.share(packing.parts(), |part| {
+        // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this part.
+        unsafe { packing.run_part(call.run.isa, part) };
+    });
+}
+
+/// # Safety
+/// As [`Call`] says; the output has room for the packed input.
+pub(super) unsafe fn pack(packs: Packs, call: Call<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe { pack_block(call, packs, call.inputs[0], call.outputs[0].data) };
+}
+
+/// # Safety
+/// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
+unsafe fn multiply(call: Call<'_>, product: &Product, scratch: &mut [f32]) {
+    call.worker.share(product.tiles(), |tile| {
+        // SAFETY: `isa` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
+        // has this tile.
+        unsafe { product.run_tile(call.run.isa, tile, scratch) };
+    });
+}
+
+/// `y = x Wᵀ + b`. Inputs: x, W packed, perhaps b.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn linear(call: Call<'_>, scratch: &mut [f32]) {
+    let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+    let product = Product {
+        rows: y.rows,
+        k: x.width,
+        columns: y.width,
+        a: Matrix::rows(x.data, x.width),
+        b: w.data,
+        c: y.data,
+        c_stride: y.width,
+        bias: call.inputs.get(2).map(|bias| bias.data.cast_const()),
+        begin: Begin::Zero,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { multiply(call, &product, scratch) };
+}
+
+/// `dW = dyᵀ x`. Inputs: dy, x packed.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn linear_weight_grad(call: Call<'_>, scratch: &mut [f32]) {
+    let (dy, x, dw) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+    let product = Product {
+        rows: dw.rows,
+        k: dy.rows,
+        columns: dw.width,
+        a: Matrix::transposed(dy.data, dy.width),
+        b: x.data,
+        c: dw.data,
+        c_stride: dw.width,
+        bias: None,
+        begin: Begin::Zero,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { multiply(call, &product, scratch) };
+}
+
+/// `len` rows of `block` from `start` on.
+fn rows_of(block: Block, start: usize, len: usize) -> Block {
+    Block { data: block.data.wrapping_add(start * block.width), rows: len, width: block.width }
+}
+
+/// Numbers that [`squeeze`] packs x into: every sequence behind the one before.
+pub(super) fn squeeze_workspace(rows: usize, width: usize) -> usize {
+    Packed::len(rows, width)
+}
+
+/// `y[s] = E x[s]`. Inputs: x, E. Outputs: y, and the workspace.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn squeeze(side: Side, call: Call<'_>, scratch: &mut [f32]) {
+    let (x, e, y, packed) = (call.inputs[0], call.inputs[1], call.outputs[0], call.outputs[1]);
+    let spans = &call.run.batch.side(side).spans;
+    for span in spans {
+        let to = packed.data.wrapping_add(Packed::len(span.start, x.width));
+        // SAFETY: the caller's promise; sequences follow one another, in x and in the workspace.
+        unsafe { pack_block(call, Packs::Rows, rows_of(x, span.start, span.len), to) };
+    }
+    call.worker.barrier();
+    for (s, span) in spans.iter().enumerate() {
+        let product = Product {
+            rows: e.rows,
+            k: span.len,
+            columns: x.width,
+            a: Matrix::rows(e.data, e.width),
+            b: packed.data.wrapping_add(Packed::len(span.start, x.width)),
+            c: rows_of(y, s * e.rows, e.rows).data,
+            c_stride: y.width,
+            bias: None,
+            begin: Begin::Zero,
+        };
+        // SAFETY: the caller's promise; a sequence is no longer than E is wide.
+        unsafe { multiply(call, &product, scratch) };
+    }
+}
+
+/// Numbers that [`squeeze_grad`] needs for dy, or for one sequence of x on its side.
+pub(super) fn squeeze_grad_workspace(rows: usize, low_rows: usize, width: usize) -> usize {
+    Packed::len(low_rows, width).max(Packed::len(width, rows))
+}
+
+/// `dx[s] = Eᵀ dy[s]`, `dE = Σ dy[s] x[s]ᵀ`, in the order of the sequences. Inputs: x, E, dy. Outputs: dx, dE, and the
+/// workspace.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn squeeze_grad(side: Side, call: Call<'_>, scratch: &mut [f32]) {
+    let (x, e, dy) = (call.inputs[0], call.inputs[1], call.inputs[2]);
+    let (dx, de, packed) = (call.outputs[0], call.outputs[1], call.outputs[2]);
+    let (rank, width) = (e.rows, x.width);
+    let spans = &call.run.batch.side(side).spans;
+    let base = Product {
+        rows: 0,
+        k: 0,
+        columns: 0,
+        a: Matrix::rows(e.data, e.width),
+        b: packed.data,
+        c: dx.data,
+        c_stride: dx.width,
+        bias: None,
+        begin: Begin::Existing,
+    };
+    // SAFETY: the caller's promise; every product stays within the rows of its sequence, and barriers part what writes
+    // the workspace and dE from what uses them.
+    unsafe {
+        super::map::set(call, 1, 0.0);
+        for s in 0..spans.len() {
+            let to = packed.data.wrapping_add(Packed::len(s * rank, width));
+            pack_block(call, Packs::Rows, rows_of(dy, s * rank, rank), to);
+        }
+        call.worker.barrier();
+        for (s, span) in spans.iter().enumerate() {
+            let a = Matrix::transposed(e.data, e.width);
+            let b = packed.data.wrapping_add(Packed::len(s * rank, width)).cast_const();
+            let c = rows_of(dx, span.start, span.len).data;
+            let of_rows = Product { rows: span.len, k: rank, columns: width, a, b, c, ..base };
+            multiply(call, &Product { begin: Begin::Zero, ..of_rows }, scratch);
+        }
+        for (s, span) in spans.iter().enumerate() {
+            call.worker.barrier();
+            pack_block(call, Packs::Transposed, rows_of(x, span.start, span.len), packed.data);
+            call.worker.barrier();
+            let a = Matrix::rows(rows_of(dy, s * rank, rank).data, width);
+            let (c, c_stride) = (de.data, de.width);
+            let of_e = Product { rows: rank, k: width, columns: span.len, a, c, c_stride, ..base };
+            multiply(call, &of_e, scratch);
+        }
+    }
+}

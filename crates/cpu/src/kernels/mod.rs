@@ -1,0 +1,265 @@
+//! The kernels, and which one each operation runs on. The match below has no `_` arm: a new operation does not compile
+//! until it is here.
+//!
+//! A kernel is called by every worker of a team at once and shares its work out by itself. It may have barriers inside;
+//! the plan puts them between steps.
+
+use glassformer_graph::ops::{Attend, Keys, Rotate, Sinusoid, Which};
+use glassformer_graph::{Capacity, Op, Shape};
+
+use crate::context::{Block, Context};
+use crate::gemm::Product;
+use crate::team::Worker;
+
+mod attend;
+mod bend;
+mod gather;
+mod halt;
+mod linear;
+mod map;
+mod norm;
+pub(crate) mod position;
+mod row;
+mod softmax;
+mod split;
+
+pub(crate) use linear::Packs;
+
+/// What a step does.
+#[derive(Clone, Debug)]
+pub(crate) enum Kernel {
+    /// An operation of the graph. The B of a product comes packed, angles come as a further input, and where there is a
+    /// [workspace](Needs), that is a further output.
+    Op(Op),
+    /// Packs a value as the B of a product.
+    Pack(Packs),
+    /// Computes the angles of this run's rows.
+    Turns(Rotate),
+    /// Copies what came from outside.
+    Copy,
+}
+
+/// What a kernel is called with.
+///
+/// # Safety
+/// Every kernel demands the same of its caller: `run.isa` is one of this machine's; inputs and outputs are what the
+/// kernel expects, each with `rows · width` numbers; no output overlaps an input or another output; nobody else writes
+/// any of them, or reads the outputs; and every worker of the team makes the same call.
+#[derive(Clone, Copy)]
+pub(crate) struct Call<'a> {
+    /// What is read.
+    pub inputs: &'a [Block],
+    /// What is written.
+    pub outputs: &'a [Block],
+    /// What all steps of the run share.
+    pub run: &'a Context<'a>,
+    /// Who calls.
+    pub worker: &'a Worker<'a>,
+}
+
+/// What an operation needs besides its inputs and outputs.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Needs {
+    /// Floats that all workers share; they are a further output.
+    pub workspace: usize,
+    /// Floats for each worker alone.
+    pub scratch: usize,
+    /// What it reads besides its inputs, or of them in another form.
+    pub reads: Reads,
+    /// Which slot of which pages it uses.
+    pub pages: Option<(Which, usize, Access)>,
+    /// How its work grows.
+    pub work: Work,
+}
+
+/// How the work of a step grows with its sizes. A rough guess will do: it only tells small steps from large ones.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Work {
+    /// With the numbers that it reads and writes.
+    #[default]
+    Numbers,
+    /// As a product over the columns of its first input.
+    OverColumns,
+    /// As a product over the rows of its first input.
+    OverRows,
+    /// With queries times keys.
+    Pairs(Attend),
+}
+
+impl Work {
+    /// The work of a step in numbers handled, some four of which take a nanosecond.
+    pub fn of(self, inputs: &[Block], outputs: &[Block], run: &Context<'_>) -> usize {
+        let numbers = |blocks: &[Block]| blocks.iter().map(|block| block.rows * block.width).sum::<usize>();
+        // Reading B takes longer than multiplying it by a few rows.
+        let product = |rows: usize, b: usize| b * rows.div_ceil(4);
+        match self {
+            Self::Numbers => numbers(inputs) + numbers(outputs),
+            Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
+            Self::OverRows => product(outputs[0].rows, inputs[0].rows * outputs[0].width),
+            Self::Pairs(op) => run.pairs(&op) * op.heads * op.size / 2 + numbers(outputs),
+        }
+    }
+}
+
+/// What a kernel reads.
+#[derive(Clone, Debug, Default)]
+pub(crate) enum Reads {
+    /// The operation's inputs.
+    #[default]
+    Inputs,
+    /// Its inputs, of which this one is packed.
+    Packed(usize, Packs),
+    /// Its inputs, and then the rows of a sinusoid.
+    Sinusoid(Sinusoid),
+    /// Its inputs, and then the angles to turn by.
+    Angles(Rotate),
+}
+
+/// What is done to pages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Only looked at.
+    Read,
+    /// Written.
+    Write,
+}
+
+impl Needs {
+    fn product(workspace: usize, reads: Reads, work: Work) -> Self {
+        Self { workspace, scratch: Product::SCRATCH, reads, pages: None, work }
+    }
+
+    fn attend(op: &Attend, scratch: usize) -> Self {
+        let pages = match op.keys {
+            Keys::Pages(which, slot) => Some((which, slot, Access::Read)),
+            Keys::Rows(_) => None,
+        };
+        Self { scratch, pages, work: Work::Pairs(*op), ..Self::default() }
+    }
+}
+
+/// What `op` needs with inputs of these shapes.
+pub(crate) fn needs(op: &Op, inputs: &[Shape], capacity: &Capacity) -> Needs {
+    let rows = |k: usize| capacity.count(inputs[k].rows);
+    match op {
+        Op::Linear(_) => Needs::product(0, Reads::Packed(1, Packs::Transposed), Work::OverColumns),
+        Op::LinearInputGrad(_) => Needs::product(0, Reads::Packed(1, Packs::Rows), Work::OverColumns),
+        Op::LinearWeightGrad(_) => Needs::product(0, Reads::Packed(1, Packs::Rows), Work::OverRows),
+        // Every row of E is multiplied by rows of x.
+        Op::Squeeze(_) => {
+            let workspace = linear::squeeze_workspace(rows(0), inputs[0].width);
+            Needs::product(workspace, Reads::Inputs, Work::OverRows)
+        }
+        Op::SqueezeGrad(_) => {
+            let workspace = linear::squeeze_grad_workspace(rows(0), rows(2), inputs[0].width);
+            Needs::product(workspace, Reads::Inputs, Work::OverRows)
+        }
+        Op::NormGrad(op) => Needs { workspace: rows(0) * op.norm.parts * norm::MOMENTS, ..Needs::default() },
+        Op::Sinusoid(op) => Needs { reads: Reads::Sinusoid(*op), ..Needs::default() },
+        Op::Rotate(op) => Needs { scratch: op.turning, reads: Reads::Angles(op.clone()), ..Needs::default() },
+        Op::Attend(op) => Needs::attend(op, attend::scratch(op, capacity)),
+        Op::AttendGrad(op) => Needs::attend(&op.attend, attend::grad_scratch(op, capacity)),
+        Op::AttendShow(op) => Needs::attend(&op.attend, attend::show_scratch(op, capacity)),
+        Op::Store(op) => Needs { pages: Some((op.pages, op.slot, Access::Write)), ..Needs::default() },
+        Op::Fill(_)
+        | Op::Lookup(_)
+        | Op::LookupGrad(_)
+        | Op::Add(_)
+        | Op::Mul(_)
+        | Op::Scale(_)
+        | Op::AddRow(_)
+        | Op::SumRows(_)
+        | Op::RepeatRow(_)
+        | Op::MulColumn(_)
+        | Op::DotColumns(_)
+        | Op::Activate(_)
+        | Op::ActivateGrad(_)
+        | Op::Gate(_)
+        | Op::GateGrad(_)
+        | Op::Dropout(_)
+        | Op::Norm(_)
+        | Op::Softmax(_)
+        | Op::SoftmaxGrad(_)
+        | Op::Recall(_)
+        | Op::RecallGrad(_)
+        | Op::Lead(_)
+        | Op::LeadGrad(_)
+        | Op::Pool(_)
+        | Op::PoolGrad(_)
+        | Op::Pick(_)
+        | Op::PickGrad(_)
+        | Op::Halt(_)
+        | Op::HaltGrad(_)
+        | Op::CrossEntropy(_)
+        | Op::CrossEntropyGrad(_) => Needs::default(),
+    }
+}
+
+/// Runs one step's part of this worker.
+///
+/// # Safety
+/// As [`Call`] says; `scratch` is what [`needs`] says, and this worker's own.
+pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match kernel {
+            Kernel::Op(op) => run_op(op, call, scratch),
+            Kernel::Pack(packs) => linear::pack(*packs, call),
+            Kernel::Turns(op) => position::turns(op, call),
+            Kernel::Copy => map::copy(call),
+        }
+    }
+}
+
+/// # Safety
+/// As for [`run`].
+unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
+    let Call { inputs, outputs, run, worker } = call;
+    // SAFETY: the caller's promise.
+    unsafe {
+        match op {
+            Op::Fill(op) => map::fill(op, call),
+            Op::Sinusoid(op) => position::sinusoid(op, call),
+            Op::Lookup(op) => gather::lookup(op, call),
+            Op::LookupGrad(op) => gather::lookup_grad(op, call),
+            Op::Linear(_) | Op::LinearInputGrad(_) => linear::linear(call, scratch),
+            Op::LinearWeightGrad(_) => linear::linear_weight_grad(call, scratch),
+            Op::Add(_) => map::map_two(call, map::Sum),
+            Op::Mul(_) => map::map_two(call, map::Product),
+            Op::Scale(op) => map::scale(op, call),
+            Op::AddRow(_) => map::add_row(call),
+            Op::SumRows(_) => gather::sum_rows(call),
+            Op::RepeatRow(_) => map::repeat_row(call),
+            Op::MulColumn(_) => map::mul_column(call),
+            Op::DotColumns(_) => softmax::dot_columns(call),
+            Op::Activate(op) => bend::activate(op.act, call),
+            Op::ActivateGrad(op) => bend::activate_grad(op.act, call),
+            Op::Gate(op) => bend::gate(op.act, call),
+            Op::GateGrad(op) => bend::gate_grad(op.act, call),
+            Op::Dropout(op) => map::dropout(op, call),
+            Op::Norm(op) => norm::norm(op, call),
+            Op::NormGrad(op) => norm::norm_grad(op, call),
+            Op::Softmax(_) => softmax::softmax(call),
+            Op::SoftmaxGrad(_) => softmax::softmax_grad(call),
+            Op::Rotate(op) => position::rotate(op, call, scratch),
+            Op::Attend(op) => attend::attend(op, inputs, outputs, run, worker, scratch),
+            Op::AttendGrad(op) => attend::attend_grad(op, inputs, outputs, run, worker, scratch),
+            Op::AttendShow(op) => attend::attend_show(op, inputs, outputs, run, worker, scratch),
+            Op::Store(op) => attend::store(op, inputs, run, worker),
+            Op::Squeeze(op) => linear::squeeze(op.side, call, scratch),
+            Op::SqueezeGrad(op) => linear::squeeze_grad(op.side, call, scratch),
+            Op::Recall(op) => gather::recall(op.side, call),
+            Op::RecallGrad(op) => gather::recall_grad(op.side, call),
+            Op::Lead(op) => gather::lead(op.side, call),
+            Op::LeadGrad(op) => gather::lead_grad(op.side, call),
+            Op::Pool(op) => gather::pool(op, call),
+            Op::PoolGrad(op) => gather::pool_grad(op, call),
+            Op::Pick(op) => gather::pick(op.side, call),
+            Op::PickGrad(op) => gather::pick_grad(op.side, call),
+            Op::Halt(op) => halt::halt(op, call),
+            Op::HaltGrad(op) => halt::halt_grad(op, call),
+            Op::CrossEntropy(op) => softmax::cross_entropy(op, call),
+            Op::CrossEntropyGrad(op) => softmax::cross_entropy_grad(op, call),
+        }
+    }
+}

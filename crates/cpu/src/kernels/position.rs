@@ -1,0 +1,147 @@
+//! Sines and cosines of positions: written out, and turning pairs of numbers.
+//!
+//! Both come from tables made once, when a plan is prepared. A position beyond the table (a sequence may forget its
+//! first rows and go on) is computed on the spot, with the same result. Where the angles depend on how long a sequence
+//! is, one step of each run computes them for its rows, and all layers read that.
+#![allow(clippy::inline_always)] // see the rules in `lanes`
+
+use glassformer_graph::ops::{Direction, Pairing, Rotate, Sinusoid, Turns};
+
+use super::Call;
+use super::row::{load, store};
+use super::split::over_rows;
+use crate::dispatch;
+use crate::lanes::{LANES, Lanes};
+
+/// Writes the sines and cosines of `position` to `row`.
+pub(crate) fn sinusoid_row(op: &Sinusoid, position: usize, row: &mut [f32]) {
+    for i in 0..op.width / 2 {
+        let (a, b) = op.pairing.columns(i, op.width);
+        let (sine, cosine) = op.angle(position, i).sin_cos();
+        (row[a], row[b]) = (sine as f32, cosine as f32);
+    }
+}
+
+/// # Safety
+/// As [`Call`] says; input: the table of positions from `start` on.
+pub(super) unsafe fn sinusoid(op: &Sinusoid, call: Call<'_>) {
+    let (table, y) = (call.inputs[0], call.outputs[0]);
+    over_rows(call.worker, y.rows, y.width, |rows| {
+        for i in rows {
+            let position = op.position(call.run.batch, i);
+            // SAFETY: row `i` exists, nobody else writes it, and the table is not written.
+            unsafe {
+                if position - op.start < table.rows {
+                    y.row_mut(i).copy_from_slice(table.row(position - op.start));
+                } else {
+                    sinusoid_row(op, position, y.row_mut(i));
+                }
+            }
+        }
+    });
+}
+
+/// Writes the cosines and then the sines of all pairs, turning forward.
+pub(crate) fn turns_row(op: &Rotate, position: usize, length: usize, row: &mut [f32]) {
+    let (cosines, sines) = row.split_at_mut(op.turning / 2);
+    for (i, (cosine, sine)) in cosines.iter_mut().zip(sines).enumerate() {
+        (*cosine, *sine) = forward(op, i, position, length);
+    }
+}
+
+/// The cosine and sine of pair `i`, turning forward.
+fn forward(op: &Rotate, i: usize, position: usize, length: usize) -> (f32, f32) {
+    let (cosine, sine) = op.cos_sin(i, position, length);
+    (cosine, with_direction(op, sine))
+}
+
+/// `sine` turned around where `op` turns back.
+fn with_direction(op: &Rotate, sine: f32) -> f32 {
+    match op.direction {
+        Direction::Forward => sine,
+        Direction::Back => -sine,
+    }
+}
+
+/// The angles of this run's rows. Output: `[tokens, turning]`.
+///
+/// # Safety
+/// As [`Call`] says; no input.
+pub(super) unsafe fn turns(op: &Rotate, call: Call<'_>) {
+    let y = call.outputs[0];
+    // A sine costs about as much as sixteen other numbers.
+    over_rows(call.worker, y.rows, y.width * LANES, |rows| {
+        for i in rows {
+            let (position, length) = op.place(call.run.batch, i);
+            // SAFETY: row `i` exists, and nobody else writes it.
+            turns_row(op, position, length, unsafe { y.row_mut(i) });
+        }
+    });
+}
+
+/// # Safety
+/// As [`Call`] says; inputs x and the angles: of all positions, or of this run's rows. `scratch` has room for one row of
+/// angles.
+pub(super) unsafe fn rotate(op: &Rotate, call: Call<'_>, scratch: &mut [f32]) {
+    let (x, angles, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+    over_rows(call.worker, y.rows, y.width, |rows| {
+        for i in rows {
+            let (position, length) = op.place(call.run.batch, i);
+            let known = match op.turns {
+                Turns::Fixed(_) => position,
+                Turns::Dynamic { .. } | Turns::Long { .. } => i,
+            };
+            // SAFETY: `isa` is this machine's; row `i` exists in x and y, which do not overlap, and nobody else writes
+            // it; a row of angles has `turning` numbers.
+            unsafe {
+                let turned = if known < angles.rows {
+                    angles.row(known)
+                } else {
+                    turns_row(op, position, length, &mut scratch[..op.turning]);
+                    &scratch[..op.turning]
+                };
+                let (from, to) = (x.data.add(i * y.width), y.data.add(i * y.width));
+                dispatch!(call.run.isa, |L| turn_row::<L>(op, (from, to), turned.as_ptr(), y.width));
+            }
+        }
+    });
+}
+
+/// # Safety
+/// The machine has `L`'s instructions; x and y hold `width` numbers, `angles` `turning`.
+#[inline(always)]
+unsafe fn turn_row<L: Lanes>(op: &Rotate, (x, y): (*const f32, *mut f32), angles: *const f32, width: usize) {
+    let pairs = op.turning / 2;
+    let sign = with_direction(op, 1.0);
+    let mut head = 0;
+    while head < width {
+        // SAFETY: heads divide the width, pairs lie within `turning`, and that within the head.
+        unsafe {
+            let (x, y) = (x.add(head), y.add(head));
+            match op.pairing {
+                Pairing::Halves => {
+                    let mut i = 0;
+                    while i < pairs {
+                        let some = LANES.min(pairs - i);
+                        let (a, b) = (load::<L>(x.add(i), some), load::<L>(x.add(pairs + i), some));
+                        let cosine = load::<L>(angles.add(i), some);
+                        let sine = load::<L>(angles.add(pairs + i), some) * L::splat(sign);
+                        store(a.fma(cosine, -(b * sine)), y.add(i), some);
+                        store(b.fma(cosine, a * sine), y.add(pairs + i), some);
+                        i += LANES;
+                    }
+                }
+                Pairing::Interleaved => {
+                    for i in 0..pairs {
+                        let (a, b) = (*x.add(2 * i), *x.add(2 * i + 1));
+                        let (cosine, sine) = (*angles.add(i), *angles.add(pairs + i) * sign);
+                        *y.add(2 * i) = a * cosine - b * sine;
+                        *y.add(2 * i + 1) = b * cosine + a * sine;
+                    }
+                }
+            }
+            y.add(op.turning).copy_from_nonoverlapping(x.add(op.turning), op.size - op.turning);
+        }
+        head += op.size;
+    }
+}

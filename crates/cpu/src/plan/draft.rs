@@ -1,0 +1,361 @@
+//! From a graph to steps: which kernel runs on which values, in which phase.
+//!
+//! A *phase* is what lies between two barriers. A step goes into the present phase unless it reads what that phase
+//! writes, so the projections of q, k and v need one barrier and not three. Values live for whole phases: then no step
+//! of a phase writes where another one reads, whatever their order.
+
+use std::collections::HashMap;
+
+use glassformer_graph::ops::{Attend, Direction, Pairing, Rotate, Sinusoid, Turns, Which};
+use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Side, Value};
+
+use super::constants::Wanted;
+use super::layout::{Life, lines, place};
+use crate::gemm::Packed;
+use crate::kernels::{Access, Kernel, Packs, Reads, Work, needs};
+
+/// The number of a slot.
+pub(super) type SlotId = usize;
+
+/// Something in memory that steps read or write.
+#[derive(Clone, Debug)]
+pub(super) struct Slot {
+    /// How many rows it has in a run.
+    pub rows: Count,
+    /// Numbers per row.
+    pub width: usize,
+    /// Where it is.
+    pub home: Home,
+}
+
+/// How rows are counted when a batch is bound.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Count {
+    /// By the batch.
+    Rows(Rows),
+    /// One for each query and key of this attention.
+    Pairs(Attend),
+}
+
+/// Where a slot is.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Home {
+    /// In the arena, at this float.
+    Arena(usize),
+    /// Among the plan's constants.
+    Constant(usize),
+    /// Among the batch's inputs.
+    Input(usize),
+}
+
+/// One call of a kernel.
+#[derive(Clone, Debug)]
+pub(super) struct Step {
+    pub kernel: Kernel,
+    /// What it reads, then what it writes.
+    pub operands: Vec<SlotId>,
+    /// How many of them it reads.
+    pub inputs: usize,
+    /// Steps of one phase follow each other without a barrier.
+    pub phase: usize,
+    /// How its work grows.
+    pub work: Work,
+}
+
+impl Step {
+    fn new(kernel: Kernel, work: Work) -> Self {
+        Self { kernel, operands: Vec::new(), inputs: 0, phase: 0, work }
+    }
+}
+
+/// The finished draft.
+pub(super) struct Drafted {
+    pub slots: Vec<Slot>,
+    pub steps: Vec<Step>,
+    /// Where each output of the graph is.
+    pub outputs: Vec<SlotId>,
+    pub wanted: Vec<Wanted>,
+    /// Floats of the arena that slots need.
+    pub floats: usize,
+    /// Floats that one worker's scratch needs.
+    pub scratch: usize,
+}
+
+/// A slot while the draft grows.
+struct Grown {
+    slot: Slot,
+    /// The first phase that can read it.
+    ready: usize,
+    life: Life,
+}
+
+pub(super) struct Draft<'a> {
+    graph: &'a Graph,
+    capacity: &'a Capacity,
+    slots: Vec<Grown>,
+    steps: Vec<Step>,
+    of_value: HashMap<Value, SlotId>,
+    packed: HashMap<(Value, Packs), SlotId>,
+    /// Angles that each run computes.
+    turns: Vec<(Rotate, SlotId)>,
+    wanted: Vec<(Wanted, SlotId)>,
+    phase: usize,
+    /// The pages that the present phase uses.
+    pages: Vec<(Which, usize, Access)>,
+    scratch: usize,
+}
+
+impl<'a> Draft<'a> {
+    /// The steps of `graph`, with a place for every value.
+    pub fn of(graph: &'a Graph, capacity: &'a Capacity) -> Drafted {
+        let mut draft = Self {
+            graph,
+            capacity,
+            slots: Vec::new(),
+            steps: Vec::new(),
+            of_value: HashMap::new(),
+            packed: HashMap::new(),
+            turns: Vec::new(),
+            wanted: Vec::new(),
+            phase: 0,
+            pages: Vec::new(),
+            scratch: 0,
+        };
+        for (index, (value, info)) in graph.leaves(Leaf::Input).enumerate() {
+            let slot = draft.outside(Count::Rows(info.shape.rows), info.shape.width, Home::Input(index));
+            draft.of_value.insert(value, slot);
+        }
+        graph.nodes().iter().for_each(|node| draft.node(node));
+        let outputs = graph.outputs().iter().map(|&(_, value)| draft.output(value)).collect();
+        draft.finish(outputs)
+    }
+
+    fn finish(mut self, outputs: Vec<SlotId>) -> Drafted {
+        for &output in &outputs {
+            self.slots[output].life.last = usize::MAX;
+        }
+        self.steps.sort_by_key(|step| step.phase);
+        let in_arena: Vec<SlotId> =
+            (0..self.slots.len()).filter(|&s| matches!(self.slots[s].slot.home, Home::Arena(_))).collect();
+        let lives: Vec<Life> = in_arena.iter().map(|&s| self.slots[s].life).collect();
+        let (offsets, floats) = place(&lives);
+        for (&slot, offset) in in_arena.iter().zip(offsets) {
+            self.slots[slot].slot.home = Home::Arena(offset);
+        }
+        Drafted {
+            slots: self.slots.into_iter().map(|grown| grown.slot).collect(),
+            steps: self.steps,
+            outputs,
+            wanted: self.wanted.into_iter().map(|(wanted, _)| wanted).collect(),
+            floats,
+            scratch: lines(self.scratch),
+        }
+    }
+
+    /// A slot that is there before the run.
+    fn outside(&mut self, rows: Count, width: usize, home: Home) -> SlotId {
+        let life = Life { floats: 0, first: 0, last: 0 };
+        self.slots.push(Grown { slot: Slot { rows, width, home }, ready: 0, life });
+        self.slots.len() - 1
+    }
+
+    /// A slot of `floats` in the arena, which the next step writes.
+    fn inside(&mut self, rows: Count, width: usize, floats: usize) -> SlotId {
+        let life = Life { floats, first: 0, last: 0 };
+        self.slots.push(Grown { slot: Slot { rows, width, home: Home::Arena(0) }, ready: 0, life });
+        self.slots.len() - 1
+    }
+
+    /// A slot of `floats` whose rows are not counted.
+    fn block(&mut self, floats: usize) -> SlotId {
+        self.inside(Count::Rows(Rows::Fixed(1)), floats, floats)
+    }
+
+    /// A constant, one for all who want the same.
+    fn constant(&mut self, wanted: Wanted, shape: Shape) -> SlotId {
+        if let Some((_, slot)) = self.wanted.iter().find(|(known, _)| *known == wanted) {
+            return *slot;
+        }
+        let slot = self.outside(Count::Rows(shape.rows), shape.width, Home::Constant(self.wanted.len()));
+        self.wanted.push((wanted, slot));
+        slot
+    }
+
+    fn value(&mut self, value: Value) -> SlotId {
+        match self.of_value.get(&value) {
+            Some(&slot) => slot,
+            // All others were made by nodes, or given: see `of`.
+            None => self.constant(Wanted::Plain(value), self.graph.shape(value)),
+        }
+    }
+
+    /// The first phase that can read all of `slots`, not before the present one.
+    fn ready(&self, slots: &[SlotId]) -> usize {
+        slots.iter().map(|&slot| self.slots[slot].ready).fold(self.phase, usize::max)
+    }
+
+    /// Appends `step` in `phase`, reading `inputs` and writing `outputs`.
+    fn step(&mut self, phase: usize, step: Step, inputs: Vec<SlotId>, outputs: &[SlotId]) {
+        for &slot in &inputs {
+            let last = &mut self.slots[slot].life.last;
+            *last = phase.max(*last);
+        }
+        for &slot in outputs {
+            let grown = &mut self.slots[slot];
+            grown.ready = phase + 1;
+            grown.life = Life { first: phase, last: phase, ..grown.life };
+        }
+        let count = inputs.len();
+        let operands = inputs.into_iter().chain(outputs.iter().copied()).collect();
+        self.steps.push(Step { operands, inputs: count, phase, ..step });
+    }
+
+    fn node(&mut self, node: &Node) {
+        let shapes: Vec<Shape> = node.inputs.iter().map(|&input| self.graph.shape(input)).collect();
+        let needs = needs(&node.op, &shapes, self.capacity);
+        self.scratch = self.scratch.max(needs.scratch);
+        let inputs = self.inputs(node, &needs.reads);
+
+        let mut outputs = Vec::new();
+        for &value in &node.outputs {
+            let Shape { rows, width } = self.graph.shape(value);
+            let slot = self.inside(self.count(node, rows), width, self.capacity.count(rows) * width);
+            self.of_value.insert(value, slot);
+            outputs.push(slot);
+        }
+        if needs.workspace > 0 {
+            outputs.push(self.block(needs.workspace));
+        }
+
+        let mut phase = self.ready(&inputs);
+        let waits = needs.pages.is_some_and(|used| self.pages.iter().any(|&other| collide(used, other)));
+        if phase == self.phase && waits {
+            phase += 1;
+        }
+        if phase > self.phase {
+            self.phase = phase;
+            self.pages.clear();
+        }
+        self.pages.extend(needs.pages);
+        self.step(phase, Step::new(Kernel::Op(node.op.clone()), needs.work), inputs, &outputs);
+    }
+
+    /// The rows of an output of `node`. An operation on what was shown of an attention keeps its rows.
+    fn count(&self, node: &Node, rows: Rows) -> Count {
+        if let Op::AttendShow(show) = &node.op {
+            return Count::Pairs(show.attend);
+        }
+        if let Rows::Pairs(_) = rows {
+            let slots = node.inputs.iter().filter_map(|input| self.of_value.get(input));
+            let mut counts = slots.map(|&slot| self.slots[slot].slot.rows);
+            return counts.find(|count| matches!(count, Count::Pairs(_))).unwrap_or(Count::Rows(rows));
+        }
+        Count::Rows(rows)
+    }
+
+    /// What the kernel of `node` reads.
+    fn inputs(&mut self, node: &Node, reads: &Reads) -> Vec<SlotId> {
+        match reads {
+            Reads::Packed(b, packs) => self.product(node, *b, *packs),
+            Reads::Inputs => node.inputs.iter().map(|&input| self.value(input)).collect(),
+            Reads::Sinusoid(op) => vec![self.sinusoid(op)],
+            Reads::Angles(op) => vec![self.value(node.inputs[0]), self.angles(op)],
+        }
+    }
+
+    /// The rows of `op` for every position that there is room for.
+    fn sinusoid(&mut self, op: &Sinusoid) -> SlotId {
+        let positions = if let Rows::Tokens(side) = op.rows {
+            self.capacity.side(side).keys
+        } else {
+            self.capacity.count(op.rows)
+        };
+        // The numbers do not depend on whose rows they are.
+        let same = Sinusoid { rows: Rows::Fixed(positions), ..*op };
+        self.constant(Wanted::Sinusoid(same, positions), Shape::fixed(positions, op.width))
+    }
+
+    /// The inputs of a product, of which number `b` comes packed.
+    fn product(&mut self, node: &Node, b: usize, packs: Packs) -> Vec<SlotId> {
+        let mut slots: Vec<SlotId> = Vec::new();
+        for (k, &input) in node.inputs.iter().enumerate() {
+            if k != b {
+                slots.push(self.value(input));
+            }
+        }
+        let natural = self.ready(&slots);
+        let packed = self.packed(node.inputs[b], packs, natural);
+        slots.insert(b, packed);
+        slots
+    }
+
+    /// `value` packed for a step that will run in phase `natural` if it need not wait for this.
+    fn packed(&mut self, value: Value, packs: Packs, natural: usize) -> SlotId {
+        if let Some(&slot) = self.packed.get(&(value, packs)) {
+            return slot;
+        }
+        let Shape { rows, width } = self.graph.shape(value);
+        let (k, columns) = packs.sizes(self.capacity.count(rows), width);
+        let floats = Packed::len(k, columns);
+        let slot = if self.graph.info(value).origin == Origin::Leaf(Leaf::Weight) {
+            self.constant(Wanted::Packed(value, packs), Shape::fixed(1, floats))
+        } else {
+            let from = self.value(value);
+            let to = self.block(floats);
+            // One phase earlier, beside what the product waits for anyway: then packing costs no barrier.
+            let phase = self.slots[from].ready.max(natural.saturating_sub(1));
+            self.step(phase, Step::new(Kernel::Pack(packs), Work::Numbers), vec![from], &[to]);
+            to
+        };
+        self.packed.insert((value, packs), slot);
+        slot
+    }
+
+    /// The angles that `op` turns by.
+    fn angles(&mut self, op: &Rotate) -> SlotId {
+        // What the numbers do not depend on is set to something fixed, so that equal tables are one.
+        let forward = Rotate {
+            direction: Direction::Forward,
+            pairing: Pairing::Halves,
+            size: op.turning,
+            ..op.clone()
+        };
+        let keys = self.capacity.side(op.side).keys;
+        match op.turns {
+            Turns::Fixed(_) => {
+                let table = Wanted::Turns(Rotate { side: Side::Source, ..forward }, keys);
+                self.constant(table, Shape::fixed(keys, op.turning))
+            }
+            Turns::Dynamic { .. } | Turns::Long { .. } => {
+                if let Some((_, slot)) = self.turns.iter().find(|(known, _)| *known == forward) {
+                    return *slot;
+                }
+                let rows = Rows::Tokens(op.side);
+                let floats = self.capacity.count(rows) * op.turning;
+                let slot = self.inside(Count::Rows(rows), op.turning, floats);
+                let turns = Step::new(Kernel::Turns(forward.clone()), Work::Numbers);
+                self.step(self.phase.saturating_sub(1), turns, Vec::new(), &[slot]);
+                self.turns.push((forward, slot));
+                slot
+            }
+        }
+    }
+
+    /// Where output `value` of the graph is. Outputs are read from the arena, so what came from outside is copied.
+    fn output(&mut self, value: Value) -> SlotId {
+        let slot = self.value(value);
+        if matches!(self.slots[slot].slot.home, Home::Arena(_)) {
+            return slot;
+        }
+        let Shape { rows, width } = self.graph.shape(value);
+        let copy = self.inside(Count::Rows(rows), width, self.capacity.count(rows) * width);
+        self.step(self.phase, Step::new(Kernel::Copy, Work::Numbers), vec![slot], &[copy]);
+        self.of_value.insert(value, copy);
+        copy
+    }
+}
+
+/// Whether one of the two must wait for the other.
+fn collide(a: (Which, usize, Access), b: (Which, usize, Access)) -> bool {
+    (a.0, a.1) == (b.0, b.1) && (a.2 == Access::Write || b.2 == Access::Write)
+}

@@ -1,0 +1,287 @@
+//! The planner: a graph becomes steps over one arena, once; a run binds the real sizes and walks them.
+//!
+//! Running allocates nothing. Every worker walks all steps and calls every kernel, which shares its work out; barriers
+//! stand between phases (see [`draft`]).
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+use std::thread::available_parallelism;
+
+use glassformer_graph::{
+    Backend, Batch, Capacity, Constants, Error, Graph, Limits, Pages, Rows, Runner, State, View,
+};
+
+use crate::context::{Block, Context, PagesAt, pairs};
+use crate::isa::Isa;
+use crate::kernels::{self, Call};
+use crate::team::{Team, Worker};
+use constants::Constant;
+use draft::{Count, Draft, Drafted, Home, Slot, SlotId, Step};
+
+mod constants;
+mod draft;
+mod layout;
+
+/// The most inputs and outputs of a step: the gradient of Transformer-XL's attention has nine and six.
+const OPERANDS: usize = 16;
+
+/// What is too little work to be shared out, in numbers handled.
+#[derive(Clone, Copy)]
+struct Small {
+    /// A phase with less is done by one worker.
+    phase: usize,
+    /// A run with less is done by the caller alone.
+    run: usize,
+}
+
+/// A microsecond, about what the kernels cut their work into; and some ten, before a helper would have woken up.
+const SMALL: Small = Small { phase: 4096, run: 32 * 1024 };
+
+/// The CPU backend. Plans that it prepares share its threads and take turns on them.
+pub struct Cpu {
+    team: Arc<Team>,
+    isa: Isa,
+    small: Small,
+}
+
+impl Cpu {
+    /// On this many threads, with the best instructions of this machine.
+    pub fn new(threads: usize) -> Self {
+        Self::with_isa(threads, Isa::best())
+    }
+
+    /// On this many threads, with these instructions: for tests and measurements.
+    ///
+    /// # Panics
+    /// If this machine does not have them.
+    pub fn with_isa(threads: usize, isa: Isa) -> Self {
+        assert!(isa.is_available(), "this machine does not have {isa}");
+        let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
+        Self { team: Arc::new(Team::new(threads)), isa, small: SMALL }
+    }
+
+    /// Shares out even what one thread would do faster: for tests and measurements.
+    #[must_use]
+    pub fn sharing_everything(self) -> Self {
+        Self { small: Small { phase: 0, run: 0 }, ..self }
+    }
+
+    /// How many threads it has.
+    pub fn threads(&self) -> usize {
+        self.team.size()
+    }
+}
+
+impl Default for Cpu {
+    /// On all cores.
+    fn default() -> Self {
+        Self::new(available_parallelism().map_or(1, NonZeroUsize::get))
+    }
+}
+
+impl Backend for Cpu {
+    fn prepare(
+        &self,
+        graph: &Arc<Graph>,
+        weights: &dyn Constants,
+        capacity: &Capacity,
+    ) -> Result<Box<dyn Runner>, Error> {
+        let Drafted { slots, steps, outputs, wanted, floats, scratch } = Draft::of(graph, capacity);
+        debug_assert!(steps.iter().all(|step| step.operands.len() <= OPERANDS));
+        Ok(Box::new(Plan {
+            constants: constants::make(&wanted, graph, weights)?,
+            limits: Limits::of(graph),
+            graph: graph.clone(),
+            capacity: *capacity,
+            team: self.team.clone(),
+            isa: self.isa,
+            small: self.small,
+            slots,
+            phases: steps.chunk_by(|a, b| a.phase == b.phase).map(<[_]>::len).collect(),
+            steps,
+            outputs,
+            scratch_at: floats,
+            scratch,
+        }))
+    }
+}
+
+/// A prepared graph.
+struct Plan {
+    graph: Arc<Graph>,
+    capacity: Capacity,
+    limits: Limits,
+    team: Arc<Team>,
+    isa: Isa,
+    small: Small,
+    slots: Vec<Slot>,
+    steps: Vec<Step>,
+    /// How many steps each phase has.
+    phases: Vec<usize>,
+    outputs: Vec<SlotId>,
+    constants: Vec<Constant>,
+    /// Where in the arena the workers' scratch begins: behind all values.
+    scratch_at: usize,
+    /// Floats of scratch that each worker has.
+    scratch: usize,
+}
+
+impl Plan {
+    /// How many rows a slot has in this run.
+    fn rows(&self, slot: SlotId, batch: &Batch<'_>, crossing: &Pages) -> usize {
+        match self.slots[slot].rows {
+            Count::Rows(rows) => batch.count(rows),
+            Count::Pairs(attend) => pairs(&attend, batch, crossing),
+        }
+    }
+
+    /// Refuses more pairs of queries and keys than there is room for, which a capacity alone cannot tell.
+    fn admit_pairs(&self, batch: &Batch<'_>, crossing: &Pages) -> Result<(), Error> {
+        for (slot, of) in self.slots.iter().enumerate() {
+            if let Count::Pairs(attend) = of.rows {
+                let have = self.capacity.count(Rows::Pairs(attend.side));
+                let need = self.rows(slot, batch, crossing);
+                if need > have {
+                    return Err(Error::Capacity { what: "pairs of queries and keys", need, have });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Runner for Plan {
+    fn graph(&self) -> &Arc<Graph> {
+        &self.graph
+    }
+
+    fn run(&self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {
+        self.limits.admit(batch, state)?;
+        self.capacity.admit(batch)?;
+        self.admit_pairs(batch, &state.crossing)?;
+
+        let floats = self.scratch_at + self.team.size() * self.scratch;
+        let (arena, cache, crossing) = state.parts(floats);
+        let arena = Block { data: arena.as_mut_ptr(), rows: 1, width: floats };
+        let run = Context { isa: self.isa, batch, cache: pages_at(cache), crossing: pages_at(crossing) };
+        let bound = Bound { plan: self, arena, run: &run };
+        // SAFETY: the arena has `floats` numbers and belongs to this run, as do the pages; the batch was admitted.
+        let walk = |worker: &Worker<'_>| unsafe { bound.walk(worker) };
+        if self.team.size() > 1 && bound.is_small() {
+            self.team.run_alone(walk)
+        } else {
+            self.team.run(&walk)
+        }
+
+        let mut views = std::mem::take(state.views_mut());
+        views.clear();
+        views.extend(self.outputs.iter().zip(self.graph.outputs()).map(|(&slot, &(_, value))| {
+            let Home::Arena(offset) = self.slots[slot].home else { unreachable!("outputs are in the arena") };
+            View { offset, rows: self.rows(slot, batch, &state.crossing), shape: self.graph.shape(value) }
+        }));
+        *state.views_mut() = views;
+        Ok(())
+    }
+}
+
+fn pages_at(pages: &mut Pages) -> PagesAt<'_> {
+    let data = pages.data_mut().as_mut_ptr();
+    PagesAt { tables: pages, data }
+}
+
+/// A plan with the memory and the batch of one run.
+struct Bound<'a> {
+    plan: &'a Plan,
+    arena: Block,
+    run: &'a Context<'a>,
+}
+
+impl Bound<'_> {
+    /// One worker's way through all phases.
+    ///
+    /// Small phases are done by the first worker, while the others wait for the next large one: then there is no barrier
+    /// between two small ones, and a model of toy size runs as fast on many threads as on one.
+    ///
+    /// # Safety
+    /// The arena has room for the plan's values and every worker's scratch and belongs to this run; the batch was
+    /// admitted; every worker of the team that runs it does this at the same time.
+    unsafe fn walk(&self, worker: &Worker<'_>) {
+        let Plan { steps, phases, scratch_at, scratch, .. } = self.plan;
+        // SAFETY: each worker has its own part behind all values.
+        let own = unsafe {
+            let first = self.arena.data.add(scratch_at + worker.index * scratch);
+            std::slice::from_raw_parts_mut(first, *scratch)
+        };
+        let mut rest = &steps[..];
+        let mut before = None;
+        for &count in phases {
+            let (phase, later) = rest.split_at(count);
+            rest = later;
+            let small = worker.count > 1 && self.work(phase) < self.plan.small.phase;
+            if before.is_some_and(|before| !(before && small)) {
+                worker.barrier();
+            }
+            before = Some(small);
+            // SAFETY: the caller's promise; what earlier phases wrote lies before a barrier, or was written by the worker
+            // that does this one.
+            unsafe {
+                match (small, worker.index) {
+                    (false, _) => self.phase(phase, worker, own),
+                    (true, 0) => self.phase(phase, &worker.alone(), own),
+                    (true, _) => {}
+                }
+            }
+        }
+    }
+
+    /// One worker's part of the steps of a phase.
+    ///
+    /// # Safety
+    /// As for [`Bound::walk`]; `scratch` is this worker's own.
+    unsafe fn phase(&self, phase: &[Step], worker: &Worker<'_>, scratch: &mut [f32]) {
+        for step in phase {
+            let blocks = self.blocks(step);
+            let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
+            let call = Call { inputs, outputs, run: self.run, worker };
+            // SAFETY: the planner gave all values that live in this phase different places, and the kernel what its
+            // operation and `needs` say; every worker makes this call.
+            unsafe { kernels::run(&step.kernel, call, scratch) };
+        }
+    }
+
+    /// Whether the whole run is not worth waking anybody.
+    fn is_small(&self) -> bool {
+        let mut work = 0;
+        self.plan.steps.iter().all(|step| {
+            work += self.work(std::slice::from_ref(step));
+            work < self.plan.small.run
+        })
+    }
+
+    /// The work of some steps, in numbers.
+    fn work(&self, steps: &[Step]) -> usize {
+        let of_step = |step: &Step| {
+            let blocks = self.blocks(step);
+            let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
+            step.work.of(inputs, outputs, self.run)
+        };
+        steps.iter().map(of_step).sum()
+    }
+
+    /// What a step reads and writes.
+    #[inline]
+    fn blocks(&self, step: &Step) -> [Block; OPERANDS] {
+        let mut blocks = [Block { data: std::ptr::null_mut(), rows: 0, width: 0 }; OPERANDS];
+        for (block, &slot) in blocks.iter_mut().zip(&step.operands) {
+            let Slot { width, home, .. } = self.plan.slots[slot];
+            let data = match home {
+                Home::Arena(offset) => self.arena.data.wrapping_add(offset),
+                Home::Constant(index) => self.plan.constants[index].address().cast_mut(),
+                Home::Input(index) => self.run.batch.inputs[index].as_ptr().cast_mut(),
+            };
+            *block =
+                Block { data, rows: self.plan.rows(slot, self.run.batch, self.run.crossing.tables), width };
+        }
+        blocks
+    }
+}

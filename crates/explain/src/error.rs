@@ -1,0 +1,46 @@
+//! What can go wrong while showing a run.
+
+use thiserror::Error;
+
+/// An error of tracing a run or of telling about it.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The run failed.
+    #[error(transparent)]
+    Engine(#[from] glassformer_engine::Error),
+    /// The model could not be made or lowered.
+    #[error(transparent)]
+    Model(#[from] glassformer_model::Error),
+    /// A graph could not be tapped, prepared or run.
+    #[error(transparent)]
+    Graph(#[from] glassformer_graph::Error),
+    /// A tensor that the run did not make.
+    #[error("the run has no tensor named {name:?}; the nearest is {nearest:?}")]
+    NoTensor {
+        /// What was asked for.
+        name: String,
+        /// What may have been meant.
+        nearest: String,
+    },
+    /// A claim about an element that its tensor does not have.
+    #[error("{claim} is about element {place} of {tensor}, which is {shape:?}")]
+    NoElement {
+        /// The claim.
+        claim: String,
+        /// The element or axis.
+        place: String,
+        /// The tensor.
+        tensor: String,
+        /// The tensor's shape.
+        shape: Vec<usize>,
+    },
+    /// A file of a walkthrough's data says something that cannot be.
+    #[error("{file}: {why}")]
+    Data {
+        /// The file.
+        file: &'static str,
+        /// What is wrong.
+        why: String,
+    },
+}

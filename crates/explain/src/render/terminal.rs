@@ -1,0 +1,171 @@
+//! A walkthrough for people, in a terminal or a file.
+
+use super::claims;
+use super::layout::{columns, left, wrap};
+use crate::{Fact, Lang, Step, Walkthrough};
+
+/// Whether colours are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Paint {
+    /// Text alone.
+    Plain,
+    /// With ANSI escape sequences.
+    Colour,
+}
+
+/// Writes walkthroughs for people.
+#[derive(Clone, Copy, Debug)]
+pub struct Terminal {
+    /// In which language.
+    pub lang: Lang,
+    /// With colours or without.
+    pub paint: Paint,
+    /// In lines of that many columns.
+    pub width: usize,
+}
+
+/// What a piece of text is, and thereby its colour.
+#[derive(Clone, Copy)]
+pub(super) enum Ink {
+    Chapter,
+    Title,
+    Symbol,
+    Faint,
+    Good,
+    Bad,
+    /// A probability, in sixths.
+    Heat(usize),
+}
+
+/// Columns before text, and before the rows of a matrix.
+pub(super) const INDENT: usize = 5;
+pub(super) const MATRIX: usize = INDENT + 2;
+/// Backgrounds for probabilities, from dark to bright blue of the 256 colours.
+const HEAT: [u8; 7] = [0, 17, 18, 19, 20, 26, 33];
+
+impl Terminal {
+    /// The whole walkthrough, and at its end what the text got wrong.
+    pub fn render(&self, walkthrough: &Walkthrough) -> String {
+        let mut out = Vec::new();
+        for step in &walkthrough.steps {
+            self.step(&mut out, step);
+        }
+        if walkthrough.score().total > 0 {
+            self.chapter(&mut out, self.say("The document's numbers", "文档中的数字"));
+            out.push(String::new());
+            out.extend(self.errata_lines(walkthrough));
+        }
+        let title = self.ink(Ink::Chapter, walkthrough.title.get(self.lang));
+        format!("{title}\n{}\n", out.join("\n"))
+    }
+
+    /// What the text got wrong, alone.
+    pub fn errata(&self, walkthrough: &Walkthrough) -> String {
+        let title = self.ink(Ink::Chapter, walkthrough.title.get(self.lang));
+        format!("{title}\n\n{}\n", self.errata_lines(walkthrough).join("\n"))
+    }
+
+    fn errata_lines(&self, walkthrough: &Walkthrough) -> Vec<String> {
+        let score = walkthrough.score();
+        let summary = match self.lang {
+            Lang::English => format!(
+                "The document prints {} numbers. {} are right, {} are wrong. A number is right if the engine's, \
+                 rounded to the printed digits, equals it. Where a wrong number follows from earlier ones, it was \
+                 computed once more from the document's own: ✓ there means that the slip is further up.",
+                score.total, score.right, score.wrong
+            ),
+            Lang::Chinese => format!(
+                "文档共印出 {} 个数，其中 {} 个正确，{} 个有误。引擎算出的数按印出的位数四舍五入后与之相等，即为正确。\
+                 如果一个有误的数是由前面的数推得的，就再用文档自己的数算一遍：此处的 ✓ 表示错误出在更前面。",
+                score.total, score.right, score.wrong
+            ),
+        };
+        let mut out = self.indented(&summary, INDENT);
+        for step in &walkthrough.steps {
+            for group in claims::groups(&step.claims).filter(|group| claims::has_wrong(group)) {
+                out.push(String::new());
+                let lines = claims::lines(self, group).into_iter().enumerate();
+                out.extend(lines.map(|(k, line)| {
+                    let section = if k == 0 { step.section.as_str() } else { "" };
+                    format!("{}{line}", left(section, INDENT))
+                }));
+            }
+        }
+        out
+    }
+
+    fn chapter(&self, out: &mut Vec<String>, title: &str) {
+        let rule = "═".repeat(self.width.saturating_sub(columns(title) + 5));
+        out.extend([String::new(), String::new(), self.ink(Ink::Chapter, &format!("═══ {title} {rule}"))]);
+    }
+
+    fn step(&self, out: &mut Vec<String>, step: &Step) {
+        if let Some(chapter) = &step.chapter {
+            self.chapter(out, chapter.get(self.lang));
+        }
+        let title = format!(
+            "{}{}",
+            left(&step.section, step.section.len().max(INDENT - 2) + 2),
+            step.title.get(self.lang)
+        );
+        out.extend([String::new(), self.ink(Ink::Title, &title)]);
+        for (k, text) in step.text.iter().enumerate() {
+            if k > 0 {
+                out.push(String::new());
+            }
+            out.extend(self.indented(text.get(self.lang), INDENT));
+        }
+        for shown in &step.tensors {
+            out.push(String::new());
+            self.shown(out, shown);
+        }
+        if !step.facts.is_empty() {
+            out.push(String::new());
+            self.facts(out, &step.facts);
+        }
+        if !step.claims.is_empty() {
+            out.push(String::new());
+            let heading = self.say("The document prints:", "文档印出的是：");
+            out.push(format!("{}{heading}", " ".repeat(INDENT)));
+            for group in claims::groups(&step.claims) {
+                let lines = claims::lines(self, group).into_iter();
+                out.extend(lines.map(|line| format!("{}{line}", " ".repeat(INDENT))));
+            }
+        }
+    }
+
+    fn indented(&self, text: &str, indent: usize) -> Vec<String> {
+        let line = |line: String| format!("{}{line}", " ".repeat(indent));
+        wrap(text, self.width.saturating_sub(indent).max(20), self.lang).into_iter().map(line).collect()
+    }
+
+    fn facts(&self, out: &mut Vec<String>, facts: &[Fact]) {
+        let name = |fact: &Fact| fact.name.get(self.lang).to_owned();
+        let label = facts.iter().map(|fact| columns(&name(fact))).max().unwrap_or(0);
+        for fact in facts {
+            let lines = self.indented(fact.text.get(self.lang), MATRIX + label + 2);
+            out.extend(lines.into_iter().enumerate().map(|(k, line)| {
+                let head = if k == 0 { name(fact) } else { String::new() };
+                let head = self.ink(Ink::Symbol, &left(&head, label));
+                format!("{}{head}  {}", " ".repeat(MATRIX), line.trim_start())
+            }));
+        }
+    }
+
+    pub(super) fn ink(&self, ink: Ink, text: &str) -> String {
+        if self.paint == Paint::Plain || text.is_empty() {
+            return text.to_owned();
+        }
+        let code = match ink {
+            Ink::Chapter => "1;36".to_owned(),
+            Ink::Title => "1".to_owned(),
+            Ink::Symbol => "36".to_owned(),
+            Ink::Faint => "2".to_owned(),
+            Ink::Good => "32".to_owned(),
+            Ink::Bad => "1;31".to_owned(),
+            Ink::Heat(0) => return text.to_owned(),
+            Ink::Heat(sixths) => format!("97;48;5;{}", HEAT[sixths.min(6)]),
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}

@@ -1,0 +1,161 @@
+//! The named tensors of one run, taken by the tap pass.
+
+use std::slice;
+use std::sync::Arc;
+
+use glassformer_engine::{Forward, Sequence};
+use glassformer_formula::Head;
+use glassformer_graph::ops::{AttendShow, Keys, Softmax};
+use glassformer_graph::{Backend, Builder, Graph, Leaf, Op, Rows, Shape, Side, tap};
+use glassformer_model::{Model, Purpose};
+use glassformer_tensor::Tensor;
+
+use crate::Error;
+
+/// The name under which the softmax over the vocabulary stands in a trace.
+pub const PROBABILITIES: &str = "probabilities";
+
+/// What one axis of a tensor counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Axis {
+    /// Tokens of a side.
+    Tokens(Side),
+    /// Words of the vocabulary.
+    Vocabulary,
+    /// Attention heads.
+    Heads,
+    /// Nothing that has a name.
+    Numbers,
+}
+
+/// One tensor of a run.
+#[derive(Clone, Debug)]
+pub struct Traced {
+    /// Its name in the graph, or that of a weight.
+    pub name: String,
+    /// Its numbers. Scores and probabilities of an attention are `[queries, keys, heads]`.
+    pub tensor: Tensor,
+    /// What its axes count.
+    pub axes: Vec<Axis>,
+}
+
+/// Everything that one run of one sequence computed, by name.
+#[derive(Clone, Debug)]
+pub struct Trace {
+    model: Model,
+    values: Vec<Traced>,
+}
+
+impl Trace {
+    /// Runs `model` over `sequence` with a tap on every value, the scores and probabilities of every attention, and the
+    /// softmax over the vocabulary where the head scores words.
+    ///
+    /// # Errors
+    /// If the model cannot run the sequence.
+    pub fn run(model: &Model, backend: &dyn Backend, sequence: &Sequence) -> Result<Self, Error> {
+        let words = matches!(model.formula().head, Head::Words { .. });
+        let graph = model.graph(Purpose::Whole)?;
+        let graph = if words { with_probabilities(&graph)? } else { Graph::clone(&graph) };
+        let names = computed(&graph);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let tapped = Arc::new(tap::tap(&graph, &names)?);
+        let run = Forward::run(model, &tapped, backend, slice::from_ref(sequence))?;
+        let traced = |&name: &&str| {
+            let (shape, rows, numbers) = run.output(name)?;
+            let axes = axes(&tapped, name, shape);
+            let shape = sizes(&run, &axes, rows, shape.width);
+            let tensor = Tensor::new(&shape, numbers.to_vec())?;
+            Some(Traced { name: name.to_owned(), tensor, axes })
+        };
+        Ok(Self { model: model.clone(), values: names.iter().filter_map(traced).collect() })
+    }
+
+    /// The model that ran.
+    pub fn model(&self) -> &Model {
+        &self.model
+    }
+
+    /// What was computed, in the order of computation.
+    pub fn values(&self) -> &[Traced] {
+        &self.values
+    }
+
+    /// The value or weight `name`.
+    ///
+    /// # Errors
+    /// If there is none; the error names the nearest.
+    pub fn get(&self, name: &str) -> Result<Traced, Error> {
+        if let Some(traced) = self.values.iter().find(|traced| traced.name == name) {
+            return Ok(traced.clone());
+        }
+        if let Some(view) = self.model.weights().get(name) {
+            let tensor = view.to_f32();
+            let axes = vec![Axis::Numbers; tensor.shape().len()];
+            return Ok(Traced { name: name.to_owned(), tensor, axes });
+        }
+        let shared = |known: &str| known.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+        let known = self.values.iter().map(|traced| traced.name.as_str()).chain(self.model.weights().names());
+        let nearest = known.max_by_key(|known| shared(known)).unwrap_or_default();
+        Err(Error::NoTensor { name: name.to_owned(), nearest: nearest.to_owned() })
+    }
+}
+
+/// `graph` with the softmax of its logits behind it.
+fn with_probabilities(graph: &Graph) -> Result<Graph, Error> {
+    let logits = graph.value("logits")?;
+    let mut build = Builder::extend(graph.clone());
+    build.add_at(PROBABILITIES, Softmax, &[logits])?;
+    Ok(build.finish())
+}
+
+/// Everything that can be tapped and does not come from outside: weights are where they were.
+fn computed(graph: &Graph) -> Vec<String> {
+    let outside: Vec<&str> = [Leaf::Weight, Leaf::Input]
+        .into_iter()
+        .flat_map(|leaf| graph.leaves(leaf))
+        .map(|(_, info)| info.name.as_str())
+        .collect();
+    tap::all(graph).into_iter().filter(|name| !outside.contains(&name.as_str())).collect()
+}
+
+/// What the axes of the value `name` count.
+fn axes(graph: &Graph, name: &str, shape: Shape) -> Vec<Axis> {
+    let rows = |rows: Rows| match rows {
+        Rows::Tokens(side) | Rows::Picked(side) => Axis::Tokens(side),
+        Rows::Fixed(_)
+        | Rows::Memory(_)
+        | Rows::Recalled(_)
+        | Rows::Low(..)
+        | Rows::Sequences(_)
+        | Rows::Distances(_)
+        | Rows::Pairs(_) => Axis::Numbers,
+    };
+    let columns = if name == PROBABILITIES || name == "logits" { Axis::Vocabulary } else { Axis::Numbers };
+    match attention(graph, name) {
+        Some(show) => {
+            let keys = match show.attend.keys {
+                Keys::Rows(keys) => rows(keys),
+                Keys::Pages(..) => Axis::Numbers,
+            };
+            vec![Axis::Tokens(show.attend.side), keys, Axis::Heads]
+        }
+        None => vec![rows(shape.rows), columns],
+    }
+}
+
+/// The attention whose inside `name` shows.
+fn attention<'g>(graph: &'g Graph, name: &str) -> Option<&'g AttendShow> {
+    let node = graph.nodes().iter().find(|node| node.name == name)?;
+    if let Op::AttendShow(show) = &node.op { Some(show) } else { None }
+}
+
+/// How large the axes are: pairs of queries and keys come as one axis and are taken apart.
+fn sizes(run: &Forward, axes: &[Axis], rows: usize, width: usize) -> Vec<usize> {
+    match axes {
+        [Axis::Tokens(side), _, Axis::Heads] => {
+            let queries = run.span(*side, 0).map_or(1, |span| span.len.max(1));
+            vec![queries, rows / queries, width]
+        }
+        _ => vec![rows, width],
+    }
+}

@@ -1,0 +1,178 @@
+//! A tensor where it lies: bytes of a file or numbers in memory, the walk over them, and what happens to each number.
+
+use std::borrow::Cow;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::Dtype;
+use crate::map::{Map, floats};
+use crate::walk::Walk;
+
+/// One tensor of a [`Weights`](crate::Weights). Cloning it copies no numbers.
+#[derive(Clone)]
+pub(crate) struct Stored {
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    data: Data,
+    walk: Walk,
+    /// What each number is divided by: a tensor of the same shape, whose walk mostly stands still along a row.
+    scale: Option<Arc<Stored>>,
+    /// What is added to each number, last.
+    shift: Option<f32>,
+}
+
+#[derive(Clone)]
+enum Data {
+    /// A part of a file, of whole blocks; the range was checked against the file.
+    File { map: Arc<Map>, range: Range<usize> },
+    /// Made by this program.
+    Memory(Arc<Vec<f32>>),
+}
+
+impl Stored {
+    /// Numbers that fill `range` of a file, row-major. The caller has checked that they do.
+    pub(crate) fn file(map: &Arc<Map>, range: Range<usize>, dtype: Dtype, shape: &[usize]) -> Self {
+        Self::walked(map, range, dtype, Walk::dense(shape))
+    }
+
+    /// Numbers in `range` of a file, in the order of a walk whose reach was checked.
+    pub(crate) fn walked(map: &Arc<Map>, range: Range<usize>, dtype: Dtype, walk: Walk) -> Self {
+        let data = Data::File { map: Arc::clone(map), range };
+        Self { dtype, shape: walk.shape(), data, walk, scale: None, shift: None }
+    }
+
+    /// Numbers in memory, as many as the shape says.
+    pub(crate) fn memory(values: Vec<f32>, shape: &[usize]) -> Self {
+        let data = Data::Memory(Arc::new(values));
+        Self {
+            dtype: Dtype::F32,
+            shape: shape.to_vec(),
+            data,
+            walk: Walk::dense(shape),
+            scale: None,
+            shift: None,
+        }
+    }
+
+    /// The tensor with each number divided by one of `scales`: by the only one, by its row's, or by the one of its place
+    /// along the first dimension. `None` if they are as many as none of these.
+    pub(crate) fn scaled(&self, scales: &Self) -> Option<Self> {
+        let count: usize = scales.shape.iter().product();
+        let rows = self.shape.split_last().map_or(1, |(_, leading)| leading.iter().product());
+        let mut strides = vec![0; self.shape.len()];
+        if count == 1 {
+        } else if count == rows {
+            let leading = strides.len() - 1;
+            let mut stride = 1;
+            for (axis, size) in self.shape[..leading].iter().enumerate().rev() {
+                strides[axis] = stride;
+                stride *= size;
+            }
+        } else if self.shape.first() == Some(&count) {
+            strides[0] = 1;
+        } else {
+            return None;
+        }
+        let walk = Walk::strided(scales.walk.range()?.start, &self.shape, &strides);
+        let scale = Self { shape: self.shape.clone(), walk, ..scales.clone() };
+        Some(Self { scale: Some(Arc::new(scale)), ..self.clone() })
+    }
+
+    /// The tensor with `shift` added to each number.
+    pub(crate) fn shifted(&self, shift: f32) -> Self {
+        Self { shift: Some(self.shift.unwrap_or(0.0) + shift), ..self.clone() }
+    }
+
+    /// The tensor along another walk, its scales too; `None` where `walk` gives none.
+    pub(crate) fn rewalked(&self, walk: &impl Fn(&Walk) -> Option<Walk>) -> Option<Self> {
+        let scale = match &self.scale {
+            None => None,
+            Some(scale) => Some(Arc::new(scale.rewalked(walk)?)),
+        };
+        let walk = walk(&self.walk)?;
+        Some(Self { shape: walk.shape(), walk, scale, ..self.clone() })
+    }
+
+    /// The stored bytes in the order of the walk: borrowed where they lie so. `None` for numbers in memory, and where
+    /// the walk goes through the middle of blocks.
+    pub(crate) fn bytes(&self) -> Option<Cow<'_, [u8]>> {
+        let all = self.file_bytes()?;
+        let (numbers, size) = (self.dtype.numbers(), self.dtype.bytes());
+        if !self.walk.keeps_blocks(numbers) {
+            return None;
+        }
+        let bytes = |run: Range<usize>| &all[run.start / numbers * size..run.end / numbers * size];
+        if let Some(run) = self.walk.range() {
+            return Some(Cow::Borrowed(bytes(run)));
+        }
+        let mut gathered = Vec::with_capacity(self.count() / numbers * size);
+        self.walk.runs(|run| gathered.extend_from_slice(bytes(run)));
+        Some(Cow::Owned(gathered))
+    }
+
+    /// The numbers as `f32` in the order of the walk: borrowed where they lie so.
+    pub(crate) fn values(&self) -> Cow<'_, [f32]> {
+        let mut values = self.unscaled();
+        if let Some(scale) = &self.scale {
+            // A quotient, rounded once. CTranslate2 multiplies by a rounded reciprocal: at most a last bit apart.
+            let scales = scale.values();
+            values.to_mut().iter_mut().zip(&*scales).for_each(|(value, scale)| *value /= scale);
+        }
+        if let Some(shift) = self.shift {
+            values.to_mut().iter_mut().for_each(|value| *value += shift);
+        }
+        values
+    }
+
+    /// The numbers as integers, if they are stored so and nothing is added to them; without their scale.
+    pub(crate) fn integers(&self) -> Option<Vec<i64>> {
+        self.dtype.integers(&self.raw()?)
+    }
+
+    /// The stored bytes, if nothing is added to the numbers.
+    pub(crate) fn raw(&self) -> Option<Cow<'_, [u8]>> {
+        if self.shift.is_some() { None } else { self.bytes() }
+    }
+
+    /// What the numbers of each row are divided by, if that is one number.
+    pub(crate) fn row_scales(&self) -> Option<Vec<f32>> {
+        let scale = self.scale.as_ref()?;
+        let rows = scale.rewalked(&Walk::first_of_rows)?;
+        Some(rows.values().into_owned())
+    }
+
+    fn unscaled(&self) -> Cow<'_, [f32]> {
+        match (&self.data, self.bytes()) {
+            (Data::Memory(values), _) => match self.walk.range() {
+                Some(range) => Cow::Borrowed(&values[range]),
+                None => Cow::Owned(self.gather(values)),
+            },
+            (Data::File { .. }, Some(Cow::Borrowed(bytes))) => match floats(bytes) {
+                Some(values) if self.dtype == Dtype::F32 => Cow::Borrowed(values),
+                _ => Cow::Owned(self.dtype.widen(bytes)),
+            },
+            (Data::File { .. }, Some(Cow::Owned(bytes))) => Cow::Owned(self.dtype.widen(&bytes)),
+            (Data::File { map, range }, None) => {
+                // Across blocks: widen them all, then pick.
+                Cow::Owned(self.gather(&self.dtype.widen(&map.bytes()[range.clone()])))
+            }
+        }
+    }
+
+    fn gather(&self, values: &[f32]) -> Vec<f32> {
+        let mut gathered = Vec::with_capacity(self.count());
+        self.walk.runs(|run| gathered.extend_from_slice(&values[run]));
+        gathered
+    }
+
+    fn file_bytes(&self) -> Option<&[u8]> {
+        match &self.data {
+            Data::File { map, range } => Some(&map.bytes()[range.clone()]),
+            Data::Memory(_) => None,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.shape.iter().product()
+    }
+}
