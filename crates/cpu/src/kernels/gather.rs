@@ -34,18 +34,23 @@ unsafe fn clear_columns(block: Block, row: usize, columns: &Range<usize>) {
     unsafe { block.data.add(row * block.width + columns.start).write_bytes(0, columns.len()) };
 }
 
-/// `y[i] = x[from(i)]` for every row.
+/// `y[i] = x[from(i)]` for every row, or zeros where it comes from nowhere.
 ///
 /// # Safety
 /// As [`Call`] says; x and y are equally wide.
-unsafe fn gather(call: Call<'_>, x: Block, from: impl Fn(usize) -> usize) {
+unsafe fn gather(call: Call<'_>, x: Block, from: impl Fn(usize) -> Option<usize>) {
     let y = call.outputs[0];
     over_rows(call.worker, y.rows, y.width, |rows| {
         for i in rows {
-            let row = from(i);
+            // SAFETY: row `i` exists, and nobody else writes it.
+            let out = unsafe { y.row_mut(i) };
+            let Some(row) = from(i) else {
+                out.fill(0.0);
+                continue;
+            };
             assert!(row < x.rows, "row {row} of {}", x.rows);
-            // SAFETY: both rows exist, nobody else writes row `i`, and y does not overlap x.
-            unsafe { y.row_mut(i).copy_from_slice(x.row(row)) };
+            // SAFETY: the row exists, and y does not overlap x.
+            out.copy_from_slice(unsafe { x.row(row) });
         }
     });
 }
@@ -66,7 +71,7 @@ pub(super) unsafe fn lookup_grad(op: &LookupGrad, call: Call<'_>) {
     call.worker.barrier();
     over_columns(call.worker, table.width, |columns| {
         for i in 0..dy.rows {
-            let id = op.ids.id(call.run.batch, i);
+            let Some(id) = op.ids.id(call.run.batch, i) else { continue };
             assert!(id < table.rows, "row {id} of {}", table.rows);
             // SAFETY: both rows exist; nobody else touches these columns of the table since the barrier.
             unsafe { add_columns(call.run.isa, (table, id), (dy, i), &columns) };
@@ -79,7 +84,7 @@ pub(super) unsafe fn lookup_grad(op: &LookupGrad, call: Call<'_>) {
 pub(super) unsafe fn pick(side: Side, call: Call<'_>) {
     let picked = &call.run.batch.side(side).picked;
     // SAFETY: the caller's promise.
-    unsafe { gather(call, call.inputs[0], |n| picked[n] as usize) };
+    unsafe { gather(call, call.inputs[0], |n| Some(picked[n] as usize)) };
 }
 
 /// # Safety
@@ -232,7 +237,7 @@ pub(super) unsafe fn recall_grad(side: Side, call: Call<'_>) {
     let spans = &call.run.batch.side(side).spans;
     let place = |i: usize| {
         let span = &spans[spans.partition_point(|span| span.start + span.len <= i)];
-        span.memory_start + span.memory + i
+        Some(span.memory_start + span.memory + i)
     };
     // SAFETY: the caller's promise.
     unsafe { gather(call, call.inputs[0], place) };

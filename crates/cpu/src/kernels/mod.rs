@@ -11,6 +11,7 @@ use crate::context::{Block, Context};
 use crate::gemm::Product;
 use crate::team::Worker;
 
+mod adaptive;
 mod attend;
 mod bend;
 mod gather;
@@ -180,6 +181,8 @@ pub(crate) fn needs(op: &Op, inputs: &[Shape], capacity: &Capacity) -> Needs {
         | Op::Norm(_)
         | Op::Softmax(_)
         | Op::SoftmaxGrad(_)
+        | Op::Adaptive(_)
+        | Op::AdaptiveGrad(_)
         | Op::Recall(_)
         | Op::RecallGrad(_)
         | Op::Lead(_)
@@ -241,6 +244,8 @@ unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
             Op::NormGrad(op) => norm::norm_grad(op, call),
             Op::Softmax(_) => softmax::softmax(call),
             Op::SoftmaxGrad(_) => softmax::softmax_grad(call),
+            Op::Adaptive(_) => adaptive::adaptive(call),
+            Op::AdaptiveGrad(_) => adaptive::adaptive_grad(call),
             Op::Rotate(op) => position::rotate(op, call, scratch),
             Op::Attend(op) => attend::attend(op, inputs, outputs, run, worker, scratch),
             Op::AttendGrad(op) => attend::attend_grad(op, inputs, outputs, run, worker, scratch),

@@ -16,7 +16,7 @@ use crate::lanes::{LANES, Lanes};
 /// Writes the sines and cosines of `position` to `row`.
 pub(crate) fn sinusoid_row(op: &Sinusoid, position: usize, row: &mut [f32]) {
     for i in 0..op.width / 2 {
-        let (a, b) = op.pairing.columns(i, op.width);
+        let (a, b) = op.wave.pairing.columns(i, op.width);
         let (sine, cosine) = op.angle(position, i).sin_cos();
         (row[a], row[b]) = (sine as f32, cosine as f32);
     }
@@ -31,10 +31,9 @@ pub(super) unsafe fn sinusoid(op: &Sinusoid, call: Call<'_>) {
             let position = op.position(call.run.batch, i);
             // SAFETY: row `i` exists, nobody else writes it, and the table is not written.
             unsafe {
-                if position - op.start < table.rows {
-                    y.row_mut(i).copy_from_slice(table.row(position - op.start));
-                } else {
-                    sinusoid_row(op, position, y.row_mut(i));
+                match position.checked_sub(op.start).filter(|&row| row < table.rows) {
+                    Some(row) => y.row_mut(i).copy_from_slice(table.row(row)),
+                    None => sinusoid_row(op, position, y.row_mut(i)),
                 }
             }
         }

@@ -50,6 +50,17 @@ unsafe fn exponentials<L: Lanes>(x: *const f32, y: *mut f32, width: usize) -> (f
     }
 }
 
+/// The logarithm of the sum of exponentials.
+///
+/// # Safety
+/// The machine has `L`'s instructions; `x` is valid for `width` reads.
+#[inline(always)]
+pub(super) unsafe fn log_sum<L: Lanes>(x: *const f32, width: usize) -> f32 {
+    // SAFETY: the caller's promise.
+    let (most, sum) = unsafe { exponentials::<L>(x, std::ptr::null_mut(), width) };
+    most + sum.ln()
+}
+
 /// # Safety
 /// As `exponentials`, with `y` not null.
 #[inline(always)]
