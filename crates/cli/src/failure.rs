@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use glassformer::{engine, explain, graph, model, weights};
+use glassformer::{engine, explain, families, graph, model, weights};
 
 /// The exit code of wrong usage or input.
 pub const USAGE: u8 = 2;
@@ -68,6 +68,20 @@ impl From<model::Error> for Failure {
                 "`glassformer formula --name original --notation toml` prints a formula that works",
             ),
             error => Self::plain(&error),
+        }
+    }
+}
+
+impl From<families::Error> for Failure {
+    fn from(error: families::Error) -> Self {
+        match error {
+            families::Error::Model(error) => error.into(),
+            families::Error::Weights(error) => error.into(),
+            families::Error::Unknown { .. } => {
+                let known = families::known().collect::<Vec<_>>().join(", ");
+                Self::new(error.to_string(), format!("known: {known}"))
+            }
+            error => Self::new(error.to_string(), "check that config.json belongs to these weights"),
         }
     }
 }

@@ -3,12 +3,13 @@
 use std::path::Path;
 use std::time::Instant;
 
-use glassformer::Model;
+use glassformer::{Model, families};
 
 use crate::console::Console;
 use crate::failure::Failure;
 
-const LAYOUT: &str = "--model takes a folder with formula.toml and model.safetensors";
+const LAYOUT: &str =
+    "--model takes a folder with formula.toml and model.safetensors, or one in Hugging Face layout";
 
 /// Opens the model in `folder`.
 pub fn model(folder: &Path, console: &Console) -> Result<Model, Failure> {
@@ -19,20 +20,19 @@ pub fn model(folder: &Path, console: &Console) -> Result<Model, Failure> {
     if !folder.is_dir() {
         return Err(Failure::new(format!("{shown} is a file"), LAYOUT));
     }
-    if !folder.join("formula.toml").exists() {
-        return Err(if folder.join("config.json").exists() {
-            Failure::new(
-                format!("{shown} is in Hugging Face layout, which this version does not read yet"),
-                format!("{LAYOUT}; reading config.json comes in a later version"),
-            )
-        } else {
-            Failure::new(format!("there is no formula.toml in {shown}"), LAYOUT)
-        });
-    }
     let start = Instant::now();
-    let model = Model::open(folder)?;
+    let model = if folder.join("formula.toml").exists() {
+        Model::open(folder)?
+    } else if folder.join("config.json").exists() {
+        families::open(folder)?.model
+    } else {
+        return Err(Failure::new(
+            format!("there is neither formula.toml nor config.json in {shown}"),
+            LAYOUT,
+        ));
+    };
     console.detail(|| {
-        let count = model.weights().len();
+        let count = model.names().len();
         format!("opened {count} weights of {shown} in {:.0?}", start.elapsed())
     });
     Ok(model)

@@ -88,15 +88,14 @@ impl Trace {
         if let Some(traced) = self.values.iter().find(|traced| traced.name == name) {
             return Ok(traced.clone());
         }
-        if let Some(view) = self.model.weights().get(name) {
-            let tensor = view.to_f32();
+        if let Some(tensor) = self.model.tensor(name) {
             let axes = vec![Axis::Numbers; tensor.shape().len()];
             return Ok(Traced { name: name.to_owned(), tensor, axes });
         }
         let shared = |known: &str| known.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
-        let known = self.values.iter().map(|traced| traced.name.as_str()).chain(self.model.weights().names());
+        let known = self.values.iter().map(|traced| traced.name.clone()).chain(self.model.names());
         let nearest = known.max_by_key(|known| shared(known)).unwrap_or_default();
-        Err(Error::NoTensor { name: name.to_owned(), nearest: nearest.to_owned() })
+        Err(Error::NoTensor { name: name.to_owned(), nearest })
     }
 }
 

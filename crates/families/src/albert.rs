@@ -47,8 +47,14 @@ pub(crate) fn albert(config: &Config) -> Result<Family, Error> {
     let formula = Formula { source: Some(Side { input: input(tokens), stack }), target: None, pooler, head };
     let mut family = Family::new(formula, rules(inner));
     family.prefixes = &["albert."];
-    family.skipped = &["predictions.decoder.weight", "predictions.decoder.bias", "pooler.weight", "pooler.bias",
-        "sop_classifier.classifier.weight", "sop_classifier.classifier.bias"];
+    family.skipped = &[
+        "predictions.decoder.weight",
+        "predictions.decoder.bias",
+        "pooler.weight",
+        "pooler.bias",
+        "sop_classifier.classifier.weight",
+        "sop_classifier.classifier.bias",
+    ];
     Ok(family)
 }
 

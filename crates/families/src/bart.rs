@@ -1,8 +1,8 @@
 //! BART (Lewis et al. 2019) and the translators built like it.
 
 use glassformer_formula::{
-    Activation, Dense, Depth, Formula, Head, InputScale, Mix, Norm, Pairing, Pool, Pooler, Position, ProjectionBias, Reach,
-    Side, Spread, Stack, Sublayer, Table, Tokens, When,
+    Activation, Dense, Depth, Formula, Head, InputScale, Mix, Norm, Pairing, Pool, Pooler, Position,
+    ProjectionBias, Reach, Side, Spread, Stack, Sublayer, Table, Tokens, When,
 };
 use serde_json::json;
 
@@ -31,14 +31,20 @@ pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
     config.only("add_final_layer_norm", &[json!(false)])?;
     config.only("normalize_embedding", &[json!(true)])?;
     let position = Position::Learned { max, offset: 2 };
-    encoder_decoder(config, &Style { position, sites: post_norm, input_norm: true, final_norm: false, bias: true })
+    encoder_decoder(
+        config,
+        &Style { position, sites: post_norm, input_norm: true, final_norm: false, bias: true },
+    )
 }
 
 /// `MBartForConditionalGeneration`: pre-norm.
 pub(crate) fn mbart(config: &Config) -> Result<Family, Error> {
     let max = config.size_or("max_position_embeddings", 1024)?;
     let position = Position::Learned { max, offset: 2 };
-    encoder_decoder(config, &Style { position, sites: pre_norm, input_norm: true, final_norm: true, bias: true })
+    encoder_decoder(
+        config,
+        &Style { position, sites: pre_norm, input_norm: true, final_norm: true, bias: true },
+    )
 }
 
 /// `PegasusForConditionalGeneration`: pre-norm, sinusoidal.
@@ -72,7 +78,10 @@ pub(crate) fn m2m_100(config: &Config) -> Result<Family, Error> {
         offset: config.size_or("pad_token_id", 1)? + 1,
         when: When::Once,
     };
-    encoder_decoder(config, &Style { position, sites: pre_norm, input_norm: false, final_norm: true, bias: false })
+    encoder_decoder(
+        config,
+        &Style { position, sites: pre_norm, input_norm: false, final_norm: true, bias: false },
+    )
 }
 
 fn sinusoidal() -> Position {
@@ -121,7 +130,10 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         _ => (None, words(true, style.bias)),
     };
     let formula = Formula {
-        source: Some(Side { input: input(words_in.clone()), stack: stack(config.size("encoder_layers")?, source) }),
+        source: Some(Side {
+            input: input(words_in.clone()),
+            stack: stack(config.size("encoder_layers")?, source),
+        }),
         target: Some(Side {
             input: input(Tokens { table: Table::Source, ..words_in }),
             stack: stack(config.size("decoder_layers")?, target),
@@ -131,8 +143,12 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
     };
     let mut family = Family::new(formula, rules());
     family.prefixes = &["model."];
-    family.skipped = &["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
-        "embed_positions.weights"];
+    family.skipped = &[
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+        "lm_head.weight",
+        "embed_positions.weights",
+    ];
     Ok(family)
 }
 
@@ -155,7 +171,9 @@ pub(crate) fn rules() -> Vec<Rule> {
             rules.push(rule(&format!("{ours}.{{n}}.{a}"), &format!("{theirs}.layers.{{n}}.{b}")));
         };
         for (sublayer, name) in [("attend", "self_attn"), ("cross", "encoder_attn")] {
-            for (part, letter) in [("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")] {
+            for (part, letter) in
+                [("query", "q_proj"), ("key", "k_proj"), ("value", "v_proj"), ("output", "out_proj")]
+            {
                 layer(&format!("{sublayer}.{part}.{{wb}}"), &format!("{name}.{letter}.{{wb}}"));
             }
             layer(&format!("{sublayer}.norm_out.{{norm}}"), &format!("{name}_layer_norm.{{norm}}"));

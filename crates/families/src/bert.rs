@@ -1,7 +1,8 @@
 //! BERT (Devlin et al. 2018): learned positions, token types, post-norm, gelu.
 
 use glassformer_formula::{
-    Activation, Dense, Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias, Reach, Side, Stack, Tokens,
+    Activation, Dense, Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias, Reach, Side,
+    Stack, Tokens,
 };
 use serde_json::json;
 
@@ -25,7 +26,8 @@ pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
     let dense = |act| Dense { act: Some(act), bias: true, norm: None };
     let pooler = Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh)) });
     let tied = config.flag_or("tie_word_embeddings", true)?;
-    let masked = Head::Words { tied, bias: true, dense: Some(Dense { norm: Some(norm), ..dense(act) }), scale: None };
+    let masked =
+        Head::Words { tied, bias: true, dense: Some(Dense { norm: Some(norm), ..dense(act) }), scale: None };
     let labels = config.labels();
     let (pooler, head) = match config.architecture() {
         "BertForMaskedLM" => (None, masked),
@@ -39,8 +41,14 @@ pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
     let formula = Formula { source: Some(Side { input: input(tokens), stack }), target: None, pooler, head };
     let mut family = Family::new(formula, rules());
     family.prefixes = &["bert."];
-    family.skipped = &["cls.seq_relationship.weight", "cls.seq_relationship.bias", "cls.predictions.decoder.weight",
-        "cls.predictions.decoder.bias", "pooler.dense.weight", "pooler.dense.bias"];
+    family.skipped = &[
+        "cls.seq_relationship.weight",
+        "cls.seq_relationship.bias",
+        "cls.predictions.decoder.weight",
+        "cls.predictions.decoder.bias",
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+    ];
     Ok(family)
 }
 
@@ -62,7 +70,13 @@ pub(crate) fn encoder(config: &Config, position: Position, norm: Norm) -> Result
 
 /// The error for a head that this family does not have.
 pub(crate) fn unknown_head(family: &str, other: &str) -> Error {
-    let nearest = ["Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"];
+    let nearest = [
+        "Model",
+        "ForMaskedLM",
+        "ForSequenceClassification",
+        "ForTokenClassification",
+        "ForQuestionAnswering",
+    ];
     let nearest = nearest.into_iter().find(|end| other.ends_with(end)).unwrap_or("Model");
     Error::Unknown { name: other.to_owned(), nearest: format!("{family}{nearest}") }
 }

@@ -31,10 +31,20 @@ impl Bound {
                 Err(expected) => problems.push(format!("{expected} is missing (our {name}, {shape:?})")),
                 Ok((theirs, how)) => {
                     let found = weights.shape(&theirs).unwrap_or_default();
-                    let found = if found.len() == 2 && found[0] == 1 && shape.len() == 1 { &found[1..] } else { found };
+                    let found = if found.len() == 2 && found[0] == 1 && shape.len() == 1 {
+                        &found[1..]
+                    } else {
+                        found
+                    };
                     if reshaped(found, how).as_deref() != Some(&shape[..]) {
-                        let cause = if found.iter().rev().eq(shape.iter()) { "transposed?" } else { "another configuration?" };
-                        problems.push(format!("{theirs} is {found:?}, which gives no {shape:?} for our {name}: {cause}"));
+                        let cause = if found.iter().rev().eq(shape.iter()) {
+                            "transposed?"
+                        } else {
+                            "another configuration?"
+                        };
+                        problems.push(format!(
+                            "{theirs} is {found:?}, which gives no {shape:?} for our {name}: {cause}"
+                        ));
                     }
                     used.insert(theirs.clone());
                     bound.insert(name, (theirs, how, shape));
@@ -43,7 +53,11 @@ impl Bound {
         }
         let unused = weights.names().filter(|name| !used.contains(*name) && !family.may_skip(name));
         problems.extend(unused.map(|name| format!("{name} is used by nothing: is the head another one?")));
-        if problems.is_empty() { Ok(Self { weights, parameters: bound }) } else { Err(Error::Tensors(problems)) }
+        if problems.is_empty() {
+            Ok(Self { weights, parameters: bound })
+        } else {
+            Err(Error::Tensors(problems))
+        }
     }
 }
 
@@ -70,10 +84,14 @@ fn reshaped(shape: &[usize], how: How) -> Option<Vec<usize>> {
         (How::Same | How::PlusOne, shape) => shape.to_vec(),
         (How::Transposed, [rows, columns]) => vec![*columns, *rows],
         (How::Part { of, .. }, [rows, rest @ ..]) => [&[part(*rows, of)?], rest].concat(),
-        (How::Rows { from, to }, [rows, rest @ ..]) if from <= to && to <= *rows => [&[to - from], rest].concat(),
+        (How::Rows { from, to }, [rows, rest @ ..]) if from <= to && to <= *rows => {
+            [&[to - from], rest].concat()
+        }
         (How::TransposedPart { of, .. }, [rows, columns]) => vec![part(*columns, of)?, *rows],
         (How::TransposedPart { of, .. }, [columns]) => vec![part(*columns, of)?],
-        (How::HeadPart { heads, of, .. }, [rows, rest @ ..]) => [&[part(part(*rows, heads)?, of)? * heads], rest].concat(),
+        (How::HeadPart { heads, of, .. }, [rows, rest @ ..]) => {
+            [&[part(part(*rows, heads)?, of)? * heads], rest].concat()
+        }
         _ => return None,
     })
 }
@@ -114,7 +132,11 @@ impl Constants for Bound {
 }
 
 /// Columns `from..to` of a matrix as rows.
-fn transposed(values: &[f32], (rows, columns): (usize, usize), (from, to): (usize, usize)) -> Cow<'static, [f32]> {
+fn transposed(
+    values: &[f32],
+    (rows, columns): (usize, usize),
+    (from, to): (usize, usize),
+) -> Cow<'static, [f32]> {
     (from..to).flat_map(|column| (0..rows).map(move |row| values[row * columns + column])).collect()
 }
 

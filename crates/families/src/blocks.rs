@@ -1,8 +1,8 @@
 //! Pieces of formulas that several families share.
 
 use glassformer_formula::{
-    Activation, Attention, FeedForward, Head, Heads, Input, InputScale, Mix, Norm, NormSites, Pattern, ProjectionBias, Reach,
-    Reads, Scale, Source, Sublayer, Table, Tokens,
+    Activation, Attention, FeedForward, Head, Heads, Input, InputScale, Mix, Norm, NormSites, Pattern,
+    ProjectionBias, Reach, Reads, Scale, Source, Sublayer, Table, Tokens,
 };
 
 use crate::{Config, Error};
@@ -18,7 +18,8 @@ pub(crate) fn activation(config: &Config, key: &str, default: &str) -> Result<Ac
         "tanh" => Activation::Tanh,
         "sigmoid" => Activation::Sigmoid,
         _ => {
-            let why = format!("is {name:?}, and should be relu, gelu, gelu_new, gelu_pytorch_tanh, silu or tanh");
+            let why =
+                format!("is {name:?}, and should be relu, gelu, gelu_new, gelu_pytorch_tanh, silu or tanh");
             return Err(Error::Key { key: key.to_owned(), why });
         }
     })

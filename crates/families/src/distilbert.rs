@@ -1,7 +1,8 @@
 //! DistilBERT (Sanh et al. 2019): BERT without token types and pooler.
 
 use glassformer_formula::{
-    Activation, Dense, Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias, Reach, Side, Stack, Tokens,
+    Activation, Dense, Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias, Reach, Side,
+    Stack, Tokens,
 };
 
 use crate::bert::unknown_head;
@@ -71,6 +72,8 @@ fn rules() -> Vec<Rule> {
         ("feed.down.{wb}", "ffn.lin2.{wb}"),
         ("feed.norm_out.{norm}", "output_layer_norm.{norm}"),
     ];
-    rules.extend(layer.map(|(a, b)| rule(&format!("source.{{n}}.{a}"), &format!("transformer.layer.{{n}}.{b}"))));
+    rules.extend(
+        layer.map(|(a, b)| rule(&format!("source.{{n}}.{a}"), &format!("transformer.layer.{{n}}.{b}"))),
+    );
     rules
 }

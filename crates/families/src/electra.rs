@@ -1,8 +1,6 @@
 //! ELECTRA (Clark et al. 2020): BERT that tells real words from replaced ones.
 
-use glassformer_formula::{
-    Activation, Dense, Formula, Head, Norm, Pool, Pooler, Position, Side, Tokens,
-};
+use glassformer_formula::{Activation, Dense, Formula, Head, Norm, Pool, Pooler, Position, Side, Tokens};
 use serde_json::json;
 
 use crate::bert::{encoder, layer_rules, unknown_head};

@@ -1,8 +1,6 @@
 //! GPT-NeoX (Black et al. 2022): partly rotary, attention and feed-forward side by side.
 
-use glassformer_formula::{
-    Depth, Formula, Mix, Norm, Position, ProjectionBias, Reach, Reads, Side, Stack,
-};
+use glassformer_formula::{Depth, Formula, Mix, Norm, Position, ProjectionBias, Reach, Reads, Side, Stack};
 use serde_json::Value;
 
 use crate::blocks::{activation, attention, heads, input, plain, pre_norm, tokens, words};
@@ -16,7 +14,8 @@ pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
     let norm = Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-5)? as f32, bias: true };
-    let bias = if config.flag_or("attention_bias", true)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
+    let bias =
+        if config.flag_or("attention_bias", true)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
     let heads = heads(width, query, query)?;
     let own = attention(heads, Reach::Past, bias);
     let feed = plain(config.size("intermediate_size")?, activation(config, "hidden_act", "gelu")?);
@@ -24,7 +23,10 @@ pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
     if config.flag_or("use_parallel_residual", true)? {
         block[1].reads = Reads::Block;
     }
-    let share = config.get("rope_parameters").and_then(|all| all.get("partial_rotary_factor")).and_then(Value::as_f64);
+    let share = config
+        .get("rope_parameters")
+        .and_then(|all| all.get("partial_rotary_factor"))
+        .and_then(Value::as_f64);
     let share = match share {
         Some(share) => share,
         None => config.float_or("rotary_pct", 0.25)?,

@@ -1,8 +1,8 @@
 //! LLaMA 1 to 3 and those that differ by a flag (Touvron et al. 2023): rotary, RMS pre-norm, gated silu, grouped heads.
 
 use glassformer_formula::{
-    Activation, Attention, Depth, FeedForward, Formula, Global, Heads, Input, InputScale, Mix, Norm, Other, Pattern, Position,
-    ProjectionBias, Reach, Side, Stack,
+    Activation, Attention, Depth, FeedForward, Formula, Global, Heads, Input, InputScale, Mix, Norm, Other,
+    Pattern, Position, ProjectionBias, Reach, Side, Stack,
 };
 use serde_json::{Value, json};
 
@@ -35,7 +35,8 @@ pub(crate) fn qwen2(config: &Config) -> Result<Family, Error> {
 /// `Qwen3ForCausalLM`: queries and keys are normed head by head.
 pub(crate) fn qwen3(config: &Config) -> Result<Family, Error> {
     let norm = Norm::Rms { epsilon: config.float_or("rms_norm_eps", 1e-6)? as f32 };
-    let bias = if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
+    let bias =
+        if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
     let family = decoder(config, bias, |attention| Attention { norm: Some(norm), ..attention })?;
     upper_windows(config, family)
 }
@@ -43,7 +44,8 @@ pub(crate) fn qwen3(config: &Config) -> Result<Family, Error> {
 /// `GemmaForCausalLM`: embeddings times √width, a tied head, and gains that are stored less 1.
 pub(crate) fn gemma(config: &Config) -> Result<Family, Error> {
     config.only("use_bidirectional_attention", &[json!(false)])?;
-    let bias = if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
+    let bias =
+        if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
     let mut family = decoder(config, bias, |attention| attention)?;
     if let Some(target) = &mut family.formula.target {
         if let Input::Tokens(tokens) = &mut target.input {

@@ -30,7 +30,10 @@ pub(crate) fn longformer(config: &Config) -> Result<Family, Error> {
 
 /// `attention_window` counts both sides, for all layers or for each.
 fn windows(config: &Config, stack: &mut Stack) -> Result<(), Error> {
-    let bad = || Error::Key { key: "attention_window".into(), why: "should be a number, or one for each layer".into() };
+    let bad = || Error::Key {
+        key: "attention_window".into(),
+        why: "should be a number, or one for each layer".into(),
+    };
     let layers = config.size("num_hidden_layers")?;
     let one = |value: &Value| value.as_u64().map(|n| n as usize / 2).filter(|&n| n > 0).ok_or_else(bad);
     let each: Vec<usize> = match config.get("attention_window") {

@@ -1,8 +1,8 @@
 //! ModernBERT (Warner et al. 2024): rotary, pre-norm without biases, gated, windows between layers that see all.
 
 use glassformer_formula::{
-    Attention, Dense, Depth, FeedForward, Formula, Global, Head, Mix, Norm, NormSites, Other, Pairing, Pattern,
-    Pool, Pooler, Position, ProjectionBias, Reach, Rotary, Scaling, Side, Stack, Sublayer, Tokens,
+    Attention, Dense, Depth, FeedForward, Formula, Global, Head, Mix, Norm, NormSites, Other, Pairing,
+    Pattern, Pool, Pooler, Position, ProjectionBias, Reach, Rotary, Scaling, Side, Stack, Sublayer, Tokens,
 };
 use serde_json::{Value, json};
 
@@ -13,9 +13,14 @@ use crate::{Config, Error, Family, Rule};
 
 /// `ModernBertModel` and its heads.
 pub(crate) fn modernbert(config: &Config) -> Result<Family, Error> {
-    for key in ["deterministic_flash_attn", "sparse_prediction", "reference_compile", "repad_logits_with_grad",
-        "sparse_pred_ignore_index", "initializer_cutoff_factor"]
-    {
+    for key in [
+        "deterministic_flash_attn",
+        "sparse_prediction",
+        "reference_compile",
+        "repad_logits_with_grad",
+        "sparse_pred_ignore_index",
+        "initializer_cutoff_factor",
+    ] {
         let _ = config.get(key); // how it is computed or trained there, not what
     }
     let norm = Norm::Layer {
@@ -57,7 +62,8 @@ fn stack(config: &Config, norm: Norm) -> Result<Stack, Error> {
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
     let layers = config.size("num_hidden_layers")?;
-    let bias = if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
+    let bias =
+        if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
     let own = attention(heads(width, query, query)?, Reach::Both, bias);
     let window = config.size_or("local_attention", 128)? / 2;
     let local = Attention {
@@ -82,7 +88,8 @@ fn stack(config: &Config, norm: Norm) -> Result<Stack, Error> {
         block[0].norm = NormSites::default();
         block
     };
-    let mut others = vec![Other { layers: (1..layers).filter(|&l| sees_all(l)).collect(), block: block(own.clone()) }];
+    let mut others =
+        vec![Other { layers: (1..layers).filter(|&l| sees_all(l)).collect(), block: block(own.clone()) }];
     others.retain(|other| !other.layers.is_empty());
     let first = if sees_all(0) { own } else { local.clone() };
     others.push(Other { layers: vec![0], block: bare(block(first)) });
@@ -102,7 +109,10 @@ fn turns(config: &Config, kind: &str, old: &str, default: f64) -> Result<Rotary,
     if let Some(name) = listed.and_then(|one| one.get("rope_type"))
         && *name != json!("default")
     {
-        return Err(Error::Key { key: format!("rope_parameters.{kind}.rope_type"), why: format!("is {name}, not default") });
+        return Err(Error::Key {
+            key: format!("rope_parameters.{kind}.rope_type"),
+            why: format!("is {name}, not default"),
+        });
     }
     let base = match listed.and_then(|one| one.get("rope_theta")).and_then(Value::as_f64) {
         Some(base) => base,

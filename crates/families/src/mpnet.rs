@@ -26,8 +26,8 @@ pub(crate) fn mpnet(config: &Config) -> Result<Family, Error> {
         ("feed.down.{wb}", "output.dense.{wb}"),
         ("feed.norm_out.{norm}", "output.LayerNorm.{norm}"),
     ];
-    family.rules.extend(
-        layer.map(|(a, b)| rule(&format!("source.{{n}}.{a}"), &format!("encoder.layer.{{n}}.{b}"))),
-    );
+    family
+        .rules
+        .extend(layer.map(|(a, b)| rule(&format!("source.{{n}}.{a}"), &format!("encoder.layer.{{n}}.{b}"))));
     Ok(family)
 }

@@ -47,7 +47,9 @@ pub(crate) fn headed(config: &Config, stack: Stack, norm: Norm) -> Result<Family
             let dense = Some(dense(Activation::Gelu, Some(norm)));
             (None, Head::Words { tied, bias: true, dense, scale: None })
         }
-        _ if name.ends_with("ForSequenceClassification") => (pooler, Head::Classes { count: labels, bias: true }),
+        _ if name.ends_with("ForSequenceClassification") => {
+            (pooler, Head::Classes { count: labels, bias: true })
+        }
         _ if name.ends_with("ForTokenClassification") => (None, Head::Tags { count: labels, dense: None }),
         _ if name.ends_with("ForQuestionAnswering") => (None, Head::Spans),
         _ if name.is_empty() || name.ends_with("Model") => (pooler, Head::Rows),
@@ -55,7 +57,8 @@ pub(crate) fn headed(config: &Config, stack: Stack, norm: Norm) -> Result<Family
     };
     let formula = Formula { source: Some(Side { input: input(tokens), stack }), target: None, pooler, head };
     let mut family = Family::new(formula, rules());
-    family.skipped = &["lm_head.decoder.weight", "lm_head.decoder.bias", "pooler.dense.weight", "pooler.dense.bias"];
+    family.skipped =
+        &["lm_head.decoder.weight", "lm_head.decoder.bias", "pooler.dense.weight", "pooler.dense.bias"];
     Ok(family)
 }
 

@@ -31,16 +31,18 @@ pub(crate) fn rotary(config: &Config, size: Option<usize>) -> Result<Rotary, Err
     let scaling = match kind.unwrap_or("default") {
         "default" => Scaling::None,
         "linear" => Scaling::Linear { factor: wanted("factor")? },
-        "dynamic" => {
-            Scaling::Dynamic { factor: wanted("factor")?, original: config.size_or("max_position_embeddings", 2048)? }
-        }
+        "dynamic" => Scaling::Dynamic {
+            factor: wanted("factor")?,
+            original: config.size_or("max_position_embeddings", 2048)?,
+        },
         "yarn" => Scaling::Yarn {
             factor: wanted("factor")?,
             original: original()?,
             fast: number("beta_fast").unwrap_or(32.0),
             slow: number("beta_slow").unwrap_or(1.0),
             magnitude: number("attention_factor").or_else(|| {
-                let sharpened = |m: f64, factor: f64| if factor > 1.0 { 0.1 * m * factor.ln() + 1.0 } else { 1.0 };
+                let sharpened =
+                    |m: f64, factor: f64| if factor > 1.0 { 0.1 * m * factor.ln() + 1.0 } else { 1.0 };
                 let (top, bottom) = (number("mscale")?, number("mscale_all_dim")?);
                 let factor = number("factor")?;
                 (top != 0.0 && bottom != 0.0).then(|| sharpened(top, factor) / sharpened(bottom, factor))
@@ -55,7 +57,8 @@ pub(crate) fn rotary(config: &Config, size: Option<usize>) -> Result<Rotary, Err
         },
         "longrope" => longrope(config, parameters, original()?)?,
         other => {
-            let why = format!("is {other:?}, and should be default, linear, dynamic, yarn, llama3 or longrope");
+            let why =
+                format!("is {other:?}, and should be default, linear, dynamic, yarn, llama3 or longrope");
             return Err(Error::Key { key: "rope_scaling.rope_type".into(), why });
         }
     };
@@ -64,7 +67,8 @@ pub(crate) fn rotary(config: &Config, size: Option<usize>) -> Result<Rotary, Err
 
 fn longrope(config: &Config, parameters: Option<&Value>, original: usize) -> Result<Scaling, Error> {
     let list = |key: &str| -> Result<Vec<f64>, Error> {
-        let bad = || Error::Key { key: format!("rope_scaling.{key}"), why: "is not a list of numbers".into() };
+        let bad =
+            || Error::Key { key: format!("rope_scaling.{key}"), why: "is not a list of numbers".into() };
         let given = parameters.and_then(|p| p.get(key)).and_then(Value::as_array).ok_or_else(bad)?;
         given.iter().map(|x| x.as_f64().ok_or_else(bad)).collect()
     };

@@ -106,7 +106,8 @@ mod tests {
 
     #[test]
     fn a_rule_translates_numbers_and_ends() {
-        let norm = rule("source.{n}.attend.norm_out.{norm}", "encoder.layer.{n}.attention.output.LayerNorm.{norm}");
+        let norm =
+            rule("source.{n}.attend.norm_out.{norm}", "encoder.layer.{n}.attention.output.LayerNorm.{norm}");
         assert_eq!(
             norm.theirs("source.11.attend.norm_out.gain").as_deref(),
             Some("encoder.layer.11.attention.output.LayerNorm.weight")

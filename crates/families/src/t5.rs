@@ -1,8 +1,8 @@
 //! T5, in both versions (Raffel et al. 2019): buckets, RMS pre-norm, no scale, no biases.
 
 use glassformer_formula::{
-    Attention, Depth, FeedForward, Formula, Head, Heads, Mix, Norm, Position, ProjectionBias, Reach, Scale, Side, Stack, Table,
-    Tokens,
+    Attention, Depth, FeedForward, Formula, Head, Heads, Mix, Norm, Position, ProjectionBias, Reach, Scale,
+    Side, Stack, Table, Tokens,
 };
 
 use serde_json::json;
@@ -52,11 +52,18 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     };
     let mut family = Family::new(formula, rules());
     family.prefixes = &[];
-    family.skipped = &["encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
-        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"];
+    family.skipped = &[
+        "encoder.embed_tokens.weight",
+        "decoder.embed_tokens.weight",
+        "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
+    ];
     if tied {
-        family.skipped = &["encoder.embed_tokens.weight", "decoder.embed_tokens.weight", "lm_head.weight",
-            "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"];
+        family.skipped = &[
+            "encoder.embed_tokens.weight",
+            "decoder.embed_tokens.weight",
+            "lm_head.weight",
+            "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight",
+        ];
     }
     Ok(family)
 }
@@ -67,9 +74,14 @@ fn feed(config: &Config) -> Result<FeedForward, Error> {
     let _ = (config.get("dense_act_fn"), config.get("is_gated_act"));
     let kind = config.text_or("feed_forward_proj", "relu")?;
     if kind == "gated-gelu" {
-        return Ok(FeedForward::Gated { hidden, act: glassformer_formula::Activation::GeluTanh, bias: false });
+        return Ok(FeedForward::Gated {
+            hidden,
+            act: glassformer_formula::Activation::GeluTanh,
+            bias: false,
+        });
     }
-    let named = Config::parse(&format!("{{\"feed_forward_proj\": {:?}}}", kind.trim_start_matches("gated-")))?;
+    let named =
+        Config::parse(&format!("{{\"feed_forward_proj\": {:?}}}", kind.trim_start_matches("gated-")))?;
     let act = activation(&named, "feed_forward_proj", "relu")?;
     Ok(match kind.starts_with("gated-") {
         true => FeedForward::Gated { hidden, act, bias: false },

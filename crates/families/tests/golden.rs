@@ -24,14 +24,21 @@ fn fixtures() -> Vec<PathBuf> {
 /// The sequences of a fixture, until there is no more.
 fn sequences(golden: &Weights, decoder_only: bool, global: &[usize]) -> Vec<Sequence> {
     let list = |i: usize, name: &str| golden.integers(&format!("{i}.{name}"));
-    let ids = |i: usize, name: &str| list(i, name).unwrap_or_default().into_iter().map(|id| id as u32).collect();
+    let ids =
+        |i: usize, name: &str| list(i, name).unwrap_or_default().into_iter().map(|id| id as u32).collect();
     let one = |i: usize| {
         let (source, target) = match decoder_only {
             true => (Vec::new(), ids(i, "ids")),
             false => (ids(i, "ids"), ids(i, "target_ids")),
         };
         let marked = list(i, "global").map(|list| list.into_iter().map(|p| p as usize).collect());
-        Sequence { source, target, types: ids(i, "types"), global: marked.unwrap_or(global.to_vec()), ..Sequence::default() }
+        Sequence {
+            source,
+            target,
+            types: ids(i, "types"),
+            global: marked.unwrap_or(global.to_vec()),
+            ..Sequence::default()
+        }
     };
     (0..).take_while(|&i| list(i, "ids").is_some()).map(one).collect()
 }
@@ -43,14 +50,18 @@ fn differences(case: &Path, backend: &dyn Backend) -> Result<(), String> {
     let golden = Weights::open(case.join("golden.safetensors")).map_err(|error| text(&error))?;
     let formula = checkpoint.model.formula();
     let last = if formula.target.is_some() { Side::Target } else { Side::Source };
-    for (i, sequence) in sequences(&golden, formula.source.is_none(), &checkpoint.global).into_iter().enumerate() {
-        let run = Forward::whole(&checkpoint.model, backend, &[sequence]).map_err(|error| format!("{i}: {error}"))?;
+    for (i, sequence) in
+        sequences(&golden, formula.source.is_none(), &checkpoint.global).into_iter().enumerate()
+    {
+        let run = Forward::whole(&checkpoint.model, backend, &[sequence])
+            .map_err(|error| format!("{i}: {error}"))?;
         for name in ["hidden", "source", "pooled", "logits"] {
             let Some(expected) = golden.get(&format!("{i}.{name}")) else { continue };
             let Some((_, _, found)) = run.output(name) else {
                 return Err(format!("{i}.{name} is not an output (of {last})"));
             };
-            compare(found, &expected.values(), BOUND).map_err(|difference| format!("{i}.{name}: {difference}"))?;
+            compare(found, &expected.values(), BOUND)
+                .map_err(|difference| format!("{i}.{name}: {difference}"))?;
         }
     }
     Ok(())

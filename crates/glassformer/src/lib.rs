@@ -38,11 +38,12 @@
 //! ```
 //!
 //! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
-//! [`weights`] and [`tensor`], one module for each part.
+//! [`families`], [`weights`] and [`tensor`], one module for each part.
 #![forbid(unsafe_code)]
 
 pub use glassformer_engine as engine;
 pub use glassformer_explain as explain;
+pub use glassformer_families as families;
 pub use glassformer_formula as formula;
 pub use glassformer_graph as graph;
 pub use glassformer_model as model;

@@ -2,7 +2,9 @@
 //! enough.
 
 use glassformer_formula::{Depth, Mix, Position, Reads, Source, Stack, Sublayer, When};
-use glassformer_graph::ops::{Activate, Activation, Add, AddRow, Fill, Halt, MulColumn, Scale, Sinusoid, Wave};
+use glassformer_graph::ops::{
+    Activate, Activation, Add, AddRow, Fill, Halt, MulColumn, Scale, Sinusoid, Wave,
+};
 use glassformer_graph::{Rows, Shape, Value};
 
 use crate::Error;
@@ -64,9 +66,8 @@ impl<'f> Lower<'f> {
 
     /// Positions and the step's own sinusoid, where they are added before every application (Universal Transformer).
     fn add_step(&mut self, at: &At<'f>, x: Value, step: usize) -> Result<Value, Error> {
-        let again = |position: &&Position| {
-            matches!(position, Position::Sinusoidal { when: When::EveryStep, .. })
-        };
+        let again =
+            |position: &&Position| matches!(position, Position::Sinusoidal { when: When::EveryStep, .. });
         let Some(&Position::Sinusoidal { base, layout, spread, offset, .. }) =
             at.stack.position.parts().iter().find(again)
         else {

@@ -90,7 +90,12 @@ impl<'f> Lower<'f> {
     }
 
     /// `x Wᵀ (+ b)`, with `head.weight` or another table as W.
-    fn scores(&mut self, x: Value, table: Option<Value>, (count, bias): (usize, bool)) -> Result<Value, Error> {
+    fn scores(
+        &mut self,
+        x: Value,
+        table: Option<Value>,
+        (count, bias): (usize, bool),
+    ) -> Result<Value, Error> {
         let weight = match table {
             Some(table) => table,
             None => self.parameter("head.weight", Shape::fixed(count, self.build.shape(x).width))?,
@@ -99,7 +104,7 @@ impl<'f> Lower<'f> {
         if bias {
             inputs.push(self.parameter("head.bias", Shape::fixed(1, count))?);
         }
-        Ok(self.build.add("logits", Linear, &inputs)?)
+        Ok(self.build.add_at("logits", Linear, &inputs)?)
     }
 
     /// The logarithms of all words' probabilities. Cluster i's scores are `x P Wᵀ + b`, and the first one's projection also serves
@@ -116,9 +121,11 @@ impl<'f> Lower<'f> {
         for (index, Cluster { from, to, width }) in list.iter().enumerate() {
             let name = index.to_string();
             let path = format!("head.{name}");
-            let down = self.parameter(&format!("{path}.down.weight"), Shape::fixed(*width, at.stack.width))?;
+            let down =
+                self.parameter(&format!("{path}.down.weight"), Shape::fixed(*width, at.stack.width))?;
             let lowered = self.build.add(&format!("{name}.down"), Linear, &[x, down])?; // [picked, width]
-            let owner = if tied { format!("{}.embed.{name}.tokens", at.side) } else { format!("{path}.weight") };
+            let owner =
+                if tied { format!("{}.embed.{name}.tokens", at.side) } else { format!("{path}.weight") };
             let weight = self.parameter(&owner, Shape::fixed(to - from, *width))?;
             let bias = self.parameter(&format!("{path}.bias"), Shape::fixed(1, to - from))?;
             inputs.push(self.build.add(&name, Linear, &[lowered, weight, bias])?); // [picked, words of the cluster]
@@ -128,6 +135,6 @@ impl<'f> Lower<'f> {
                 inputs.push(self.build.add("clusters", Linear, &[lowered, weight, bias])?);
             }
         }
-        Ok(self.build.add("logits", Adaptive, &inputs)?) // [picked, vocabulary]
+        Ok(self.build.add_at("logits", Adaptive, &inputs)?) // [picked, vocabulary]
     }
 }

@@ -136,6 +136,11 @@ impl Model {
         &self.formula
     }
 
+    /// The names of its weights.
+    pub fn names(&self) -> Vec<String> {
+        self.weights.names()
+    }
+
     /// Its weight `name`, widened.
     pub fn tensor(&self, name: &str) -> Option<Tensor> {
         Tensor::new(&self.weights.shape(name)?, self.weights.get(name)?.into_owned())

@@ -2,7 +2,9 @@
 //! function here, and each matches every kind.
 
 use glassformer_formula::{Attention, Biases, Pairing, Position, Source, Spread, When};
-use glassformer_graph::ops::{Add, Direction, Ids, Lookup, Pairing as PairingOp, Relative, Rotate, Sinusoid, Spread as SpreadOp, Wave};
+use glassformer_graph::ops::{
+    Add, Direction, Ids, Lookup, Pairing as PairingOp, Relative, Rotate, Sinusoid, Spread as SpreadOp, Wave,
+};
 use glassformer_graph::{Rows, Shape, Value};
 
 use crate::Error;
@@ -31,13 +33,18 @@ impl<'f> Lower<'f> {
             let positions = match *position {
                 Position::Sinusoidal { base, layout, spread, offset, when: When::Once } => {
                     let wave = Wave { base, spread: spread_op(spread), pairing: pairing(layout) };
-                    let op = Sinusoid { rows: Rows::Tokens(at.side), start: offset, width, wave, clamp: None };
+                    let op =
+                        Sinusoid { rows: Rows::Tokens(at.side), start: offset, width, wave, clamp: None };
                     self.build.add("positions", op, &[])?
                 }
                 Position::Learned { max, offset } => {
                     let shape = Shape::fixed(max + offset, width);
                     let table = self.parameter(&format!("{}.positions", at.weights), shape)?;
-                    self.build.add("placed", Lookup { ids: Ids::Positions { side: at.side, offset } }, &[table])?
+                    self.build.add(
+                        "placed",
+                        Lookup { ids: Ids::Positions { side: at.side, offset } },
+                        &[table],
+                    )?
                 }
                 Position::None
                 | Position::Sinusoidal { when: When::EveryStep, .. }

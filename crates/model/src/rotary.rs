@@ -83,7 +83,14 @@ mod tests {
         close(Scaling::Linear { factor: 4.0 }, [0.25, 0.025, 0.0025, 0.00025]);
         let llama3 = Scaling::Llama3 { factor: 8.0, low: 1.0, high: 4.0, original: 8192 };
         close(llama3, [1.0, 0.1, 0.01, 0.000_213_607_58]);
-        let yarn = Scaling::Yarn { factor: 4.0, original: 2048, fast: 32.0, slow: 1.0, magnitude: None, whole: true };
+        let yarn = Scaling::Yarn {
+            factor: 4.0,
+            original: 2048,
+            fast: 32.0,
+            slow: 1.0,
+            magnitude: None,
+            whole: true,
+        };
         let magnitude = close(yarn, [1.0, 0.1, 0.00625, 0.00025]);
         assert!((magnitude - 1.138_629_4).abs() < 1e-6);
     }

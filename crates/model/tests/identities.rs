@@ -4,8 +4,8 @@ mod common;
 
 use glassformer_cpu::Cpu;
 use glassformer_formula::{
-    Attention, Depth, Formula, Global, Head, Mix, Pairing, Pattern, Position, Rotary, Scaling, Sharing, When,
-    named,
+    Attention, Depth, Formula, Global, Head, Mix, Pairing, Pattern, Position, Rotary, Scaling, Sharing,
+    Spread, When, named,
 };
 use glassformer_graph::ops::Which;
 use glassformer_graph::{Backend, Batch, Capacity, Graph, Pages, Reference, Side, Span, State};
@@ -43,6 +43,7 @@ fn small(name: &str) -> Formula {
         }
     }
     formula.head = Head::Rows;
+    formula.pooler = None;
     formula
 }
 
@@ -217,8 +218,13 @@ fn halting_at_the_first_step_is_one_step() {
 fn universal_steps_add_positions_and_time_before_every_application() {
     let mut every = small("universal");
     let side = every.source.as_mut().or(every.target.as_mut()).expect("a side");
-    side.stack.position =
-        Position::Sinusoidal { base: 1e4, layout: Pairing::Interleaved, when: When::EveryStep };
+    side.stack.position = Position::Sinusoidal {
+        base: 1e4,
+        layout: Pairing::Interleaved,
+        spread: Spread::Open,
+        offset: 0,
+        when: When::EveryStep,
+    };
     side.stack.depth = Depth::Shared { times: 1 };
     let half = if every.source.is_some() { Side::Source } else { Side::Target };
     if half == Side::Source {
@@ -226,7 +232,13 @@ fn universal_steps_add_positions_and_time_before_every_application() {
     }
     let mut once = every.clone();
     let side = once.source.as_mut().or(once.target.as_mut()).expect("a side");
-    side.stack.position = Position::Sinusoidal { base: 1e4, layout: Pairing::Interleaved, when: When::Once };
+    side.stack.position = Position::Sinusoidal {
+        base: 1e4,
+        layout: Pairing::Interleaved,
+        spread: Spread::Open,
+        offset: 0,
+        when: When::Once,
+    };
     // Step 0 has the sinusoid of 0: 0 for sines, 1 for cosines. Taken off the embeddings, one step is the usual input.
     let weights = stirred(&once, 6);
     let mut shifted = weights.clone();

@@ -200,11 +200,17 @@ fn the_generator_meets_every_variant() {
                 "Rms",
                 "Gated",
                 "Memory",
+                "Groups",
+                "Together",
+                "Other",
+                "Block",
+                "Closed",
             ];
             seen.extend(words.into_iter().filter(|word| text.contains(word)));
             match &side.input {
                 Input::Patches(patches) if patches.lead == Lead::Class => _ = seen.insert("Class"),
                 Input::Patches(_) => _ = seen.insert("Patches"),
+                Input::Tokens(tokens) if tokens.clusters.is_some() => _ = seen.insert("Clusters"),
                 Input::Tokens(tokens) if tokens.types.is_some() => _ = seen.insert("Types"),
                 Input::Tokens(_) => {}
             }
@@ -212,10 +218,11 @@ fn the_generator_meets_every_variant() {
         match formula.head {
             Head::Rows => seen.insert("Rows"),
             Head::Words { .. } => seen.insert("Words"),
+            Head::Adaptive { .. } => seen.insert("AdaptiveSoftmax"),
             Head::Classes { .. } => seen.insert("Classes"),
             Head::Tags { .. } => seen.insert("Tags"),
             Head::Spans => seen.insert("Spans"),
         };
     }
-    assert_eq!(seen.len(), 19 + 3 + 5, "only {seen:?}");
+    assert_eq!(seen.len(), 24 + 4 + 6, "only {seen:?}");
 }

@@ -79,7 +79,8 @@ impl Trainer {
         let formula = model.formula().clone();
         let graph = Arc::new(training_graph(&formula, settings)?);
         let read = |parameter: Parameter| {
-            let tensor = model.tensor(&parameter.name).ok_or_else(|| Error::MissingInput(parameter.name.clone()))?;
+            let tensor =
+                model.tensor(&parameter.name).ok_or_else(|| Error::MissingInput(parameter.name.clone()))?;
             Ok::<_, Error>((parameter, tensor))
         };
         let parameters = parameters(&formula)?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;

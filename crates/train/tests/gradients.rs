@@ -25,7 +25,7 @@ fn sample(seed: u64, dropout: f32) -> Sample {
     let mut random = Random::new(seed);
     let mut formula = common::formula(&mut random);
     if formula.head == Head::Rows {
-        formula.head = Head::Tags { count: 3 };
+        formula.head = Head::Tags { count: 3, dense: None };
     }
     let settings = Settings { dropout, smoothing: 0.1, ..Settings::default() };
     let graph = Arc::new(training_graph(&formula, &settings).expect("it can be trained"));
@@ -37,8 +37,8 @@ fn sample(seed: u64, dropout: f32) -> Sample {
     let last = if formula.target.is_some() { &mut batch.target } else { &mut batch.source };
     let (labelled, classes) = match formula.head {
         Head::Classes { count, .. } => (last.spans.len(), count),
-        Head::Words { .. } => (last.rows(), common::VOCABULARY),
-        Head::Tags { count } => (last.rows(), count),
+        Head::Words { .. } | Head::Adaptive { .. } => (last.rows(), common::VOCABULARY),
+        Head::Tags { count, .. } => (last.rows(), count),
         Head::Spans | Head::Rows => (last.rows(), 2),
     };
     last.labels = (0..labelled).map(|_| random.below(classes) as u32).collect();

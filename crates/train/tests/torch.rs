@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use glassformer_cpu::Cpu;
 use glassformer_formula::{
     Activation, Attention, Depth, FeedForward, Formula, Head, Heads, Input, InputScale, Mix, Norm, NormSites,
-    Pairing, Pattern, Position, ProjectionBias, Reach, Scale, Side, Source, Stack, Sublayer, Table, Tokens,
-    When,
+    Pairing, Pattern, Position, ProjectionBias, Reach, Reads, Scale, Side, Source, Spread, Stack, Sublayer,
+    Table, Tokens, When,
 };
 use glassformer_graph::{Backend, Batch, Capacity, Packed, Reference, Span};
 use glassformer_model::{Model, parameters};
@@ -66,14 +66,16 @@ impl Fixture {
             _ if two => Formula {
                 source: Some(first),
                 target: Some(self.side(Reach::Past, true, vocabulary("target_vocab"))),
-                head: Head::Words { tied: false, bias: true },
+                pooler: None,
+                head: words(false, true),
             },
             "causal_lm" => Formula {
                 source: None,
                 target: Some(self.side(Reach::Past, false, vocabulary("source_vocab"))),
-                head: Head::Words { tied: true, bias: false },
+                pooler: None,
+                head: words(true, false),
             },
-            _ => Formula { source: Some(first), target: None, head: Head::Words { tied: false, bias: true } },
+            _ => Formula { source: Some(first), target: None, pooler: None, head: words(false, true) },
         }
     }
 
@@ -93,6 +95,7 @@ impl Fixture {
                 scale: Scale::RootSize,
                 bias: ProjectionBias::ALL,
                 norm: None,
+                rotary: None,
             })
         };
         let act = if self.setting("activation") == "gelu" { Activation::Gelu } else { Activation::Relu };
@@ -103,9 +106,13 @@ impl Fixture {
         mixes.push(Mix::Feed(FeedForward::Plain { hidden: self.number("hidden"), act, bias: true }));
         let layers = self.setting("layers").parse().unwrap_or(2);
         let position = match self.setting("positions") {
-            "sinusoidal" => {
-                Position::Sinusoidal { base: 10_000.0, layout: Pairing::Interleaved, when: When::Once }
-            }
+            "sinusoidal" => Position::Sinusoidal {
+                base: 10_000.0,
+                layout: Pairing::Interleaved,
+                spread: Spread::Open,
+                offset: 0,
+                when: When::Once,
+            },
             "learned" => Position::Learned { max: self.number("max_positions"), offset: 0 },
             _ => Position::None,
         };
@@ -115,6 +122,7 @@ impl Fixture {
                 vocabulary,
                 table: Table::Own,
                 width: None,
+                clusters: None,
                 scale: if scaled { InputScale::RootWidth } else { InputScale::One },
                 types: None,
                 norm: None,
@@ -123,7 +131,11 @@ impl Fixture {
                 width,
                 depth: Depth::Layers(layers),
                 position,
-                block: mixes.into_iter().map(|mix| Sublayer { mix, norm: sites }).collect(),
+                block: mixes
+                    .into_iter()
+                    .map(|mix| Sublayer { mix, reads: Reads::Rows, norm: sites })
+                    .collect(),
+                others: Vec::new(),
                 final_norm: if self.setting("final_norm") == "true" { norm } else { None },
             },
         }
@@ -200,6 +212,10 @@ fn theirs(name: &str, case: &str) -> (String, Option<usize>) {
 
 fn weight_or_bias(end: &str) -> &str {
     if end == "gain" { "weight" } else { end }
+}
+
+fn words(tied: bool, bias: bool) -> Head {
+    Head::Words { tied, bias, dense: None, scale: None }
 }
 
 const CASES: [&str; 7] = [

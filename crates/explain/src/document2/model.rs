@@ -92,7 +92,11 @@ pub fn origins(model: &Model) -> Result<Vec<(String, Origin)>, Error> {
         None if matches!(name.rsplit('.').next(), Some("gain" | "bias")) => Origin::Neutral,
         None => Origin::Seed,
     };
-    Ok(model.weights().names().map(|name| (name.to_owned(), origin(name))).collect())
+    let named = |name: String| {
+        let origin = origin(&name);
+        (name, origin)
+    };
+    Ok(model.names().into_iter().map(named).collect())
 }
 
 #[cfg(test)]

@@ -346,7 +346,14 @@ fn scaled_angles_are_written_out() {
         &[&rot("p φⱼ"), "  φⱼ = rⱼ θⱼ + (1 − rⱼ) θⱼ/8, rⱼ = (32 θⱼ/2π − 1)/3 within 0 and 1"],
     );
     defines(
-        &scaled(Scaling::Yarn { factor: 4.0, original: 32, fast: 32.0, slow: 1.0, whole: true, magnitude: Some(1.5) }),
+        &scaled(Scaling::Yarn {
+            factor: 4.0,
+            original: 32,
+            fast: 32.0,
+            slow: 1.0,
+            whole: true,
+            magnitude: Some(1.5),
+        }),
         &[
             "  φⱼ = (1 − rⱼ) θⱼ + rⱼ θⱼ/4, r rising from 0 at 32 turns over 32 rows to 1 at 1, linearly in j; \
            cosines and sines times 1.5",

@@ -2,9 +2,10 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use glassformer_formula::{
-    Activation, Attention, Biases, Depth, FeedForward, Formula, Global, Head, Heads, Input, InputScale, Lead,
-    Mix, Norm, NormSites, Pairing, Patches, Pattern, Pool, Position, ProjectionBias, Reach, Rotary, Scale,
-    Scaling, Sharing, Side, Source, Stack, Sublayer, Table, Tokens, When,
+    Activation, Attention, Biases, Clusters, Dense, Depth, FeedForward, Formula, Global, Head, Heads, Input,
+    InputScale, Lead, Mix, Norm, NormSites, Other, Pairing, Patches, Pattern, Pool, Pooler, Position,
+    ProjectionBias, Reach, Reads, Rotary, Scale, Scaling, Sharing, Side, Source, Spread, Stack, Sublayer,
+    Table, Tokens, When,
 };
 use glassformer_graph::{Batch, Graph, Leaf, Rows, Side as Half, Span};
 use glassformer_tensor::Random;
@@ -27,6 +28,8 @@ pub fn formula(random: &mut Random) -> Formula {
     let mut target = target.then(|| side(random, Half::Target, width, source.is_some()));
     if let (true, Some(source), Some(target)) = (shared_table, &source, &mut target)
         && let (Input::Tokens(theirs), Input::Tokens(tokens)) = (&source.input, &mut target.input)
+        && theirs.clusters.is_none()
+        && tokens.clusters.is_none()
     {
         tokens.table = Table::Source;
         tokens.width = theirs.width;
@@ -34,21 +37,36 @@ pub fn formula(random: &mut Random) -> Formula {
     let last = target.as_ref().or(source.as_ref());
     let words = last.is_some_and(|side| matches!(side.input, Input::Tokens(_)));
     let narrow = last.is_some_and(|side| matches!(&side.input, Input::Tokens(t) if t.width.is_some()));
-    let head = match random.below(6) {
-        0 | 1 if words => Head::Words { tied: !narrow && coin(random), bias: coin(random) },
-        2 => Head::Tags { count: 3 },
-        3 => Head::Classes { count: 4, pool: *random.pick(&[Pool::First, Pool::Last, Pool::Mean]) },
-        4 => Head::Spans,
+    let clustered = last.is_some_and(|side| matches!(&side.input, Input::Tokens(t) if t.clusters.is_some()));
+    let dense = Dense { act: Some(Activation::Tanh), bias: coin(random), norm: optional_norm(random) };
+    let dense = coin(random).then_some(dense);
+    let head = match random.below(7) {
+        0 | 1 if words => {
+            let tied = !clustered && (!narrow || dense.is_some()) && coin(random);
+            Head::Words { tied, bias: coin(random), dense, scale: coin(random).then_some(0.5) }
+        }
+        2 if words && !narrow => Head::Adaptive { clusters: clusters(), tied: clustered && coin(random) },
+        3 => Head::Tags { count: 3, dense },
+        4 => Head::Classes { count: 4, bias: coin(random) },
+        5 => Head::Spans,
         _ => Head::Rows,
     };
-    let formula = Formula { source, target, head };
+    let pool = *random.pick(&[Pool::First, Pool::Last, Pool::Mean]);
+    let wanted = matches!(head, Head::Classes { .. }) || coin(random);
+    let pooler = wanted.then_some(Pooler { pool, dense });
+    let formula = Formula { source, target, pooler, head };
     formula.check().unwrap_or_else(|problems| panic!("the generator made {formula:#?}: {problems}"));
     formula
 }
 
+fn clusters() -> Clusters {
+    Clusters { cuts: vec![4, 7], divisor: 2 }
+}
+
 fn side(random: &mut Random, half: Half, width: usize, cross: bool) -> Side {
-    let depth = match random.below(5) {
+    let depth = match random.below(6) {
         0 => Depth::Shared { times: 2 },
+        2 => Depth::Groups { layers: 4, groups: 2 },
         1 => Depth::Adaptive { max: 3, threshold: 0.9 },
         _ => Depth::Layers(1 + random.below(2)),
     };
@@ -70,10 +88,20 @@ fn side(random: &mut Random, half: Half, width: usize, cross: bool) -> Side {
         }));
     }
     mixes.push(Mix::Feed(feed(random)));
-    let block = mixes.into_iter().map(|mix| Sublayer { mix, norm: sites(random) }).collect();
+    let reads = [Reads::Rows, Reads::Rows, Reads::Block];
+    let block: Vec<Sublayer> = mixes
+        .into_iter()
+        .map(|mix| Sublayer { mix, reads: *random.pick(&reads), norm: sites(random) })
+        .collect();
+    let mut others = Vec::new();
+    if depth == Depth::Layers(2) && coin(random) {
+        let norm = sites(random);
+        let block = block.iter().map(|sublayer| Sublayer { norm, ..sublayer.clone() }).collect();
+        others.push(Other { layers: vec![1], block });
+    }
     let input = input(random, half, width);
     let final_norm = optional_norm(random);
-    Side { input, stack: Stack { width, depth, position, block, final_norm } }
+    Side { input, stack: Stack { width, depth, position, block, others, final_norm } }
 }
 
 fn input(random: &mut Random, half: Half, width: usize) -> Input {
@@ -81,10 +109,22 @@ fn input(random: &mut Random, half: Half, width: usize) -> Input {
         let lead = *random.pick(&[Lead::None, Lead::Class]);
         return Input::Patches(Patches { size: 2, channels: 3, lead, norm: optional_norm(random) });
     }
+    if random.below(6) == 0 {
+        return Input::Tokens(Tokens {
+            vocabulary: VOCABULARY,
+            table: Table::Own,
+            width: None,
+            clusters: Some(clusters()),
+            scale: InputScale::RootWidth,
+            types: None,
+            norm: None,
+        });
+    }
     Input::Tokens(Tokens {
         vocabulary: VOCABULARY,
         table: Table::Own,
         width: (random.below(4) == 0).then_some(width / 2),
+        clusters: None,
         scale: *random.pick(&[InputScale::One, InputScale::RootWidth]),
         types: (half == Half::Source && coin(random)).then_some(2),
         norm: optional_norm(random),
@@ -96,9 +136,10 @@ fn position(random: &mut Random, half: Half, depth: Depth, size: usize) -> Posit
     match random.below(if half == Half::Target { 7 } else { 6 }) {
         0 => Position::None,
         1 => {
-            let repeated = !matches!(depth, Depth::Layers(_)) && coin(random);
+            let repeated = matches!(depth, Depth::Shared { .. } | Depth::Adaptive { .. }) && coin(random);
             let when = if repeated { When::EveryStep } else { When::Once };
-            Position::Sinusoidal { base: 10_000.0, layout, when }
+            let spread = *random.pick(&[Spread::Open, Spread::Closed]);
+            Position::Sinusoidal { base: 10_000.0, layout, spread, offset: random.below(3), when }
         }
         2 => Position::Learned { max: LONGEST + 1, offset: random.below(3) },
         3 => Position::Rotary(Rotary {
@@ -108,13 +149,28 @@ fn position(random: &mut Random, half: Half, depth: Depth, size: usize) -> Posit
             scaling: match random.below(4) {
                 0 => Scaling::Linear { factor: 2.0 },
                 1 => Scaling::Llama3 { factor: 4.0, low: 1.0, high: 4.0, original: 16 },
-                2 => Scaling::Yarn { factor: 4.0, original: 16, fast: 32.0, slow: 1.0, magnitude: None, whole: true },
+                2 => Scaling::Yarn {
+                    factor: 4.0,
+                    original: 16,
+                    fast: 32.0,
+                    slow: 1.0,
+                    magnitude: None,
+                    whole: true,
+                },
                 _ => Scaling::None,
             },
         }),
         4 => Position::Alibi,
-        5 => Position::Buckets { count: 8, max_distance: 10 },
-        _ => Position::TransformerXl { memory: 64, biases: *random.pick(&[Biases::Layer, Biases::Stack]) },
+        5 => {
+            let buckets = Position::Buckets { count: 8, max_distance: 10 };
+            let learned = Position::Learned { max: LONGEST + 1, offset: 0 };
+            if coin(random) { buckets } else { Position::Together(vec![learned, buckets]) }
+        }
+        _ => Position::TransformerXl {
+            memory: 64,
+            biases: *random.pick(&[Biases::Layer, Biases::Stack]),
+            clamp: coin(random).then_some(5),
+        },
     }
 }
 
@@ -145,6 +201,7 @@ fn attention(random: &mut Random, half: Half, position: &Position, heads: Heads)
         scale: *random.pick(&[Scale::RootSize, Scale::One, Scale::By(0.3)]),
         bias: *random.pick(&[ProjectionBias::ALL, ProjectionBias::NONE]),
         norm: if random.below(4) == 0 { Some(Norm::Rms { epsilon: 1e-5 }) } else { None },
+        rotary: None,
     }
 }
 
