@@ -11,7 +11,7 @@ use glassformer_cpu::Cpu;
 use glassformer_graph::ops::{
     Activate, Activation, Add, AddRow, Attend, DotColumns, Gate, Keys, Linear, Mul, MulColumn, Norm,
     NormKind, Pairing, Pattern, Pick, PickGrad, Pool, PoolGrad, Pooling, Reach, Relative, RepeatRow, Rotate,
-    Scale, Sinusoid, Softmax, SumRows, Turns, Who,
+    Scale, Sinusoid, Softmax, Spread, SumRows, Turns, Wave, Who,
 };
 use glassformer_graph::{
     Backend, Batch, Builder, Capacity, Error, Graph, Leaf, Op, Origin, Reference, Rows, Shape, Side, Span,
@@ -21,6 +21,7 @@ use glassformer_tensor::{Random, Tensor};
 use layers::{Purpose, Stack};
 
 const SIDE: Side = Side::Target;
+const WAVE: Wave = Wave { base: 100.0, spread: Spread::Open, pairing: Pairing::Interleaved };
 const TOKENS: Rows = Rows::Tokens(SIDE);
 
 /// Grows a graph of values `[tokens, width]` at random. Every value stays within a few units, so that the reference can be
@@ -120,10 +121,7 @@ impl Grower<'_> {
                 };
                 self.add(rotate, &[x])
             }
-            13 => self.add(
-                Sinusoid { rows: TOKENS, start: 1, width, base: 100.0, pairing: Pairing::Interleaved },
-                &[],
-            ),
+            13 => self.add(Sinusoid { rows: TOKENS, start: 1, width, wave: WAVE, clamp: None }, &[]),
             14 => {
                 let attend = Attend {
                     side: SIDE,
