@@ -47,6 +47,35 @@ pub fn zip(entries: &[(&str, &[u8])]) -> Vec<u8> {
     join(&[&file, &directory, b"PK\x05\x06", &end])
 }
 
+/// The same archive as one of more than 4 GB would be: every size in its 64-bit twin.
+pub fn zip_64(entries: &[(&str, &[u8])]) -> Vec<u8> {
+    let elsewhere = [0xff; 4];
+    let (mut file, mut directory) = (Vec::new(), Vec::new());
+    for (name, data) in entries {
+        let (at, size, length) =
+            ((file.len() as u64).to_le_bytes(), (data.len() as u64).to_le_bytes(), name.len() as u16);
+        let sizes = |extra: u16| join(&[&elsewhere, &elsewhere, &length.to_le_bytes(), &extra.to_le_bytes()]);
+        let local = join(&[&[1, 0, 16, 0], &size, &size]);
+        file.extend(join(&[b"PK\x03\x04", &[0; 14], &sizes(20), name.as_bytes(), &local, data]));
+        let wide = join(&[&[1, 0, 24, 0], &size, &size, &at]);
+        directory.extend(join(&[
+            b"PK\x01\x02",
+            &[0; 16],
+            &sizes(28),
+            &[0; 10],
+            &elsewhere,
+            name.as_bytes(),
+            &wide,
+        ]));
+    }
+    let (count, at) = ((entries.len() as u64).to_le_bytes(), (file.len() as u64).to_le_bytes());
+    let end_at = (file.len() + directory.len()) as u64;
+    let size = (directory.len() as u64).to_le_bytes();
+    let end_64 = join(&[b"PK\x06\x06", &44_u64.to_le_bytes(), &[0; 12], &count, &count, &size, &at]);
+    let locator = join(&[b"PK\x06\x07", &[0; 4], &end_at.to_le_bytes(), &[1, 0, 0, 0]]);
+    join(&[&file, &directory, &end_64, &locator, b"PK\x05\x06", &[0; 4], &[0xff; 12], &[0; 2]])
+}
+
 /// Offsets of fields in a record of the directory.
 pub const FLAGS: usize = 8;
 pub const METHOD: usize = 10;

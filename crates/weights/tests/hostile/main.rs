@@ -81,6 +81,7 @@ fn the_good_files_that_these_were_made_from_are_good() {
     let old_keys = build::program(&build::join(&[b"](", &build::text("0"), b"e"]));
     let files = [
         ("zip", torch::good_zip()),
+        ("zip-64", build::zip_64(&[("m/data.pkl", &torch::good_pickle()), ("m/data/0", &[0; 16])])),
         (
             "old",
             build::old(&torch::good_pickle(), &old_keys, &build::join(&[&4_u64.to_le_bytes(), &[0; 16]])),

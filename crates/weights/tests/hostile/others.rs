@@ -168,6 +168,11 @@ pub fn unknown_files() -> Vec<Case> {
             &["neither as safetensors", "GGUF", "CTranslate2", "convert it to one of these"],
         ),
         ("some text", b"These are not the weights you are looking for.".to_vec(), &["PyTorch"]),
+        (
+            "a pointer instead of a file",
+            b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 9\n".to_vec(),
+            &["Git LFS pointer", "git lfs pull"],
+        ),
         ("a picture", b"\x89PNG\r\n\x1a\n0000".to_vec(), &["begins neither"]),
         ("zeros", vec![0; 4096], &["begins neither"]),
     ]
