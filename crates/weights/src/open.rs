@@ -80,6 +80,13 @@ fn read(path: &Path) -> Result<Contents, Error> {
         torch::read_old(path, &map)
     } else if ctranslate2::looks_like(bytes) {
         ctranslate2::read(path, &map)
+    } else if bytes.starts_with(b"version https://git-lfs") {
+        let reason = "it is a Git LFS pointer, not the file itself".into();
+        Err(Error::Unsupported {
+            path: path.into(),
+            reason,
+            hint: "fetch the file, for instance with git lfs pull",
+        })
     } else if safetensors {
         // It is none: say what is wrong with it as one.
         safetensors::read(path, &map)

@@ -1,4 +1,9 @@
 //! Folders and files for the tests.
+#![allow(dead_code, reason = "not every test file uses all of these")]
+
+pub mod build;
+pub mod fuzz;
+pub mod watch;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,4 +24,9 @@ pub fn file(header: &str, data: usize) -> Vec<u8> {
     bytes.extend_from_slice(header.as_bytes());
     bytes.extend((0..data).map(|n| n as u8));
     bytes
+}
+
+/// A file or folder of `fixtures/weights`.
+pub fn fixture(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/weights").join(name)
 }

@@ -1,0 +1,142 @@
+//! What can be wrong with a tokenizer, a text or a chat template.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Why text could not be turned into ids or back: what is wrong, where, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The system refused an operation on a file.
+    #[error("cannot {action} {}: {source}", .path.display())]
+    Io {
+        /// What was tried: a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+
+    /// A folder holds none of the files that this crate reads.
+    #[error("no {what} in {}: {hint}", .folder.display())]
+    Nothing {
+        /// What was looked for.
+        what: &'static str,
+        /// The folder.
+        folder: PathBuf,
+        /// Which files would have done.
+        hint: &'static str,
+    },
+
+    /// A file is larger than any honest one of its kind.
+    #[error("{} has {size} bytes, and {limit} is the most that is read; check that it is what its name says", .path.display())]
+    Large {
+        /// The file.
+        path: PathBuf,
+        /// Its size in bytes.
+        size: u64,
+        /// The most that is allowed.
+        limit: u64,
+    },
+
+    /// A file is not what its name says, or contradicts itself.
+    #[error("{place}: {reason}; fetch it again, or check which program wrote it")]
+    Broken {
+        /// The file, and where in it.
+        place: String,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// A file asks for something that this crate does not do.
+    #[error("{place}: {what} is not supported; {hint}")]
+    Unsupported {
+        /// The file, and where in it.
+        place: String,
+        /// What it asks for.
+        what: String,
+        /// What to do instead.
+        hint: &'static str,
+    },
+
+    /// A text is too long to be encoded in one go.
+    #[error("the text has {size} bytes, and {limit} is the most for one call; split it")]
+    LongText {
+        /// Its size in bytes.
+        size: usize,
+        /// The most that is allowed.
+        limit: usize,
+    },
+
+    /// A pattern of the tokenizer takes too long on this text.
+    #[error("the pattern {pattern:?} of the tokenizer gave up on this text: {reason}; split the text, or do not trust this tokenizer")]
+    Pattern {
+        /// The pattern, cut where it is long.
+        pattern: String,
+        /// What it ran into.
+        reason: String,
+    },
+
+    /// The tokenizers library failed on this text or these ids, although the tokenizer had been checked.
+    #[error("the tokenizer failed to {action}: {reason}; report this with the tokenizer's files")]
+    Library {
+        /// What was tried: a verb.
+        action: &'static str,
+        /// What the library said.
+        reason: String,
+    },
+
+    /// A chat template does not parse, or asks for something that it cannot have.
+    #[error("chat template, line {line}: {reason}")]
+    Template {
+        /// Where in the template, counted from one.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// The chat template itself refused the conversation, with `raise_exception`.
+    #[error("the chat template refuses this conversation: {message}")]
+    Refused {
+        /// The template's own words.
+        message: String,
+    },
+
+    /// A chat template ran for too long, or wanted too much memory.
+    #[error("chat template, line {line}: it wants more than {limit}; do not trust this template")]
+    Exhausted {
+        /// Where in the template, counted from one.
+        line: usize,
+        /// What ran out, and how much of it there is.
+        limit: String,
+    },
+
+    /// A conversation is not what a chat template can be given.
+    #[error("the conversation cannot be rendered: {reason}")]
+    Conversation {
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+impl Error {
+    /// For `map_err`: the system's error with what was tried on which path.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_path_buf(), source }
+    }
+
+    /// A file that is not what its name says.
+    pub(crate) fn broken(place: impl ToString, reason: impl ToString) -> Self {
+        Self::Broken { place: place.to_string(), reason: clip(&reason.to_string()) }
+    }
+}
+
+/// A text from a file, short enough for a message.
+pub(crate) fn clip(text: &str) -> String {
+    const LONGEST: usize = 300;
+    match text.char_indices().nth(LONGEST) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{}…", &text[..end]),
+    }
+}

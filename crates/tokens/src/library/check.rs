@@ -1,0 +1,138 @@
+//! What a `tokenizer.json` must keep to before the library is given it: the places where the library would panic,
+//! allocate without limit, or fail in silence.
+
+use serde::Deserialize;
+use serde::de::IgnoredAny;
+use serde_json::Value;
+
+use super::pattern::Pattern;
+use crate::pieces::Charsmap;
+
+/// The parts of a file that are checked or reported. The vocabulary is left to the library.
+#[derive(Deserialize)]
+pub(super) struct Outline {
+    #[serde(default)]
+    pub truncation: Option<Truncation>,
+    #[serde(default)]
+    normalizer: Value,
+    #[serde(default)]
+    post_processor: Value,
+    #[serde(default)]
+    pub decoder: Value,
+    // Present, whatever it is: the library's own message for a missing one names no file.
+    #[serde(rename = "model")]
+    _model: IgnoredAny,
+}
+
+/// The file's wish to cut texts.
+#[derive(Deserialize)]
+pub(super) struct Truncation {
+    pub max_length: usize,
+}
+
+impl Outline {
+    /// Reads and checks a file.
+    pub fn new(json: &[u8]) -> Result<Self, String> {
+        let outline: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        check_normalizer(&outline.normalizer)?;
+        check_processor(&outline.post_processor)?;
+        check_decoder(&outline.decoder)?;
+        Ok(outline)
+    }
+}
+
+fn kind(value: &Value) -> &str {
+    value.get("type").and_then(Value::as_str).unwrap_or("")
+}
+
+fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(key).and_then(Value::as_array).into_iter().flatten()
+}
+
+fn check_normalizer(value: &Value) -> Result<(), String> {
+    list(value, "normalizers").try_for_each(check_normalizer)?;
+    if let Some(map) = value.get("precompiled_charsmap") {
+        let blob = base64(map.as_str().ok_or("the table of characters is not a text")?)?;
+        if !blob.is_empty() && !Charsmap::new(&blob)?.is_text() {
+            return Err("the table of characters is not UTF-8".to_owned());
+        }
+    }
+    check_replace(value)
+}
+
+fn check_decoder(value: &Value) -> Result<(), String> {
+    list(value, "decoders").try_for_each(check_decoder)?;
+    check_replace(value)
+}
+
+/// The library drops an error of such a pattern, so only patterns that cannot fail are accepted.
+fn check_replace(value: &Value) -> Result<(), String> {
+    let source = value.get("pattern").and_then(|pattern| pattern.get("Regex")).and_then(Value::as_str);
+    match source {
+        Some(source) if kind(value) == "Replace" && !Pattern::new(source)?.is_linear() => {
+            Err(format!("the pattern {source:?} of a replacement looks around, which is not supported"))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Each special token of a template must be there, with as many ids as texts.
+fn check_processor(value: &Value) -> Result<(), String> {
+    list(value, "processors").try_for_each(check_processor)?;
+    if kind(value) != "TemplateProcessing" {
+        return Ok(());
+    }
+    let tokens = &value["special_tokens"];
+    for piece in list(value, "single").chain(list(value, "pair")) {
+        let Some(name) = piece.get("SpecialToken").and_then(|token| token.get("id")).and_then(Value::as_str) else {
+            continue;
+        };
+        let count = |key| tokens.get(name).map(|token| list(token, key).count());
+        match (count("ids"), count("tokens")) {
+            (Some(ids), Some(texts)) if ids == texts => {}
+            (Some(_), _) => return Err(format!("the special token {name:?} has not as many ids as texts")),
+            (None, _) => return Err(format!("the template names {name:?}, which is no special token of it")),
+        }
+    }
+    if list(value, "single").any(|piece| piece.get("Sequence").is_some_and(|part| part["id"] == "B")) {
+        return Err("the template of a single text holds a second one".to_owned());
+    }
+    Ok(())
+}
+
+/// Standard base 64.
+fn base64(text: &str) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::with_capacity(text.len() / 4 * 3);
+    let (mut bits, mut count) = (0_u32, 0);
+    for c in text.trim_end_matches('=').bytes() {
+        let digit = match c {
+            b'A'..=b'Z' => c - b'A',
+            b'a'..=b'z' => c - b'a' + 26,
+            b'0'..=b'9' => c - b'0' + 52,
+            b'+' => 62,
+            b'/' => 63,
+            _ => return Err(format!("{:?} in a table of characters in base 64", char::from(c))),
+        };
+        bits = bits << 6 | u32::from(digit);
+        count += 6;
+        if count >= 8 {
+            count -= 8;
+            bytes.push((bits >> count) as u8);
+        }
+    }
+    Ok(bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base_64_of_any_length() {
+        assert_eq!(base64("").unwrap(), b"");
+        assert_eq!(base64("TQ==").unwrap(), b"M");
+        assert_eq!(base64("TWE=").unwrap(), b"Ma");
+        assert_eq!(base64("TWFu+/8A").unwrap(), b"Man\xfb\xff\0");
+        assert!(base64("T!").is_err());
+    }
+}

@@ -1,0 +1,69 @@
+//! The likeliest way to cut a text into pieces, each piece being independent of the others (Kudo 2018, Viterbi).
+
+use super::model::{Cut, Kind, Model};
+use super::normalize::char_length;
+
+/// How much worse than the worst piece an unknown character is.
+const UNKNOWN_PENALTY: f32 = 10.0;
+
+/// The best way to get to a place in the text.
+#[derive(Clone, Copy)]
+struct Best {
+    score: f32,
+    id: u32,
+    /// Where its last piece begins; `UNREACHED` where there is no way here yet.
+    start: u32,
+}
+
+const UNREACHED: u32 = u32::MAX;
+
+/// Cuts a text that was normalised.
+///
+/// The sums run in the same widths as SentencePiece's own, double for a piece and single for a path: on a long text the
+/// path's rounding decides between pieces of nearly equal score, and the reference's choice is wanted.
+pub(super) fn cut(model: &Model, text: &[u8]) -> Vec<Cut> {
+    let mut best = vec![Best { score: 0.0, id: 0, start: UNREACHED }; text.len() + 1];
+    let unknown = model.lowest - UNKNOWN_PENALTY;
+    let mut start = 0;
+    while start < text.len() {
+        let here = best[start].score;
+        let width = char_length(text[start]).min(text.len() - start);
+        let mut node = 0;
+        let mut single = false;
+        for (length, &byte) in (1..).zip(&text[start..]) {
+            let Some(next) = model.trie.step(node, byte) else { break };
+            node = next;
+            let Some(id) = model.trie.value(node) else { continue };
+            let piece = &model.pieces[id as usize];
+            let score = match piece.kind {
+                Kind::Unused => continue,
+                // a symbol of the user's always wins
+                Kind::User => f64::from(length as f32 * model.highest) - 0.1,
+                Kind::Normal | Kind::Unknown | Kind::Control | Kind::Byte => f64::from(piece.score),
+            };
+            let score = score + f64::from(here);
+            let target = &mut best[start + length];
+            if target.start == UNREACHED || score > f64::from(target.score) {
+                *target = Best { score: score as f32, id, start: start as u32 };
+            }
+            single |= length == width;
+        }
+        if !single {
+            let score = unknown + here;
+            let target = &mut best[start + width];
+            if target.start == UNREACHED || score > target.score {
+                *target = Best { score, id: model.unknown, start: start as u32 };
+            }
+        }
+        start += width;
+    }
+    let mut cuts = Vec::new();
+    let mut end = text.len();
+    while end > 0 {
+        let Best { id, start, .. } = best[end];
+        cuts.push(Cut { end: end as u32, id });
+        end = start as usize;
+    }
+    cuts.reverse();
+    cuts
+}
