@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use glassformer_formula::Head;
 use glassformer_model::Model;
 use glassformer_weights::Weights;
 
@@ -37,10 +38,24 @@ pub fn open(folder: &Path) -> Result<Checkpoint, Error> {
     }
     let text = std::fs::read_to_string(&path).map_err(|error| bad(error.to_string()))?;
     let config = Config::parse(&text)?;
-    let family: Family = family::read(&config)?;
+    let mut family = family::read(&config)?;
     let weights = Weights::open(folder)?;
+    untie(&mut family, &weights);
     let bound = Bound::new(&family.formula, &family, weights)?;
     let model = Model::with(family.formula, Arc::new(bound))?;
     let kind = config.text_or("model_type", "")?.to_owned();
     Ok(Checkpoint { model, kind, labels: config.label_names(), global: family.global })
+}
+
+/// Gives the head a matrix of its own where the file holds one that is not the embedding table.
+fn untie(family: &mut Family, weights: &Weights) {
+    let Some(own) = family.own_head.and_then(|name| weights.get(name)) else { return };
+    let table = family.rules.iter().find(|rule| rule.ours.ends_with(".embed.tokens"));
+    let table = table.and_then(|rule| weights.get(&rule.theirs));
+    if table.is_some_and(|table| table.values() == own.values()) {
+        return;
+    }
+    if let Head::Words { tied, .. } = &mut family.formula.head {
+        *tied = false;
+    }
 }

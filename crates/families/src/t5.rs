@@ -38,7 +38,9 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     let mixes = vec![Mix::Attend(past.clone()), Mix::Attend(across(&past)), Mix::Feed(feed)];
     let decoder = stack(config.size_or("num_decoder_layers", layers)?, mixes);
     let tied = config.flag_or("tie_word_embeddings", true)?;
-    let scaled = config.flag_or("scale_decoder_outputs", tied)?;
+    // Without the key, a tied head is scaled; MT5 never scales.
+    let usual = tied && config.text_or("model_type", "t5")? == "t5";
+    let scaled = config.flag_or("scale_decoder_outputs", usual)?;
     config.only("is_decoder", &[json!(false)])?;
     let scale = scaled.then(|| (width as f32).powf(-0.5));
     let source = Side { input: input(words.clone()), stack: encoder };
@@ -51,7 +53,7 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
         head: if alone { Head::Rows } else { Head::Words { tied, bias: false, dense: None, scale } },
     };
     let mut family = Family::new(formula, rules());
-    family.prefixes = &[];
+    family.own_head = Some("lm_head.weight");
     family.skipped = &[
         "encoder.embed_tokens.weight",
         "decoder.embed_tokens.weight",

@@ -41,9 +41,7 @@ impl Added {
         let (length, index) = self.trie.longest(&text.as_bytes()[at..])?;
         let (token, id) = &self.tokens[index as usize];
         let alone = |before: Option<char>| before.is_none_or(|c| c == ' ');
-        let single = || {
-            alone(text[..at].chars().next_back()) && alone(text[at + length..].chars().next())
-        };
+        let single = || alone(text[..at].chars().next_back()) && alone(text[at + length..].chars().next());
         (!token.single_word || single()).then_some((token, *id, length))
     }
 

@@ -79,14 +79,16 @@ impl Config {
         let model: Map<String, Value> = folder.json("config.json")?.unwrap_or_default();
         let mut added = Vec::new();
         if let Some(Value::Object(tokens)) = values.get("added_tokens_decoder") {
-            let read = |(id, token): (&String, &Value)| Some((id.parse().ok()?, Token::from_json(token, false)?));
+            let read =
+                |(id, token): (&String, &Value)| Some((id.parse().ok()?, Token::from_json(token, false)?));
             added.extend(tokens.iter().filter_map(read));
         } else {
             // Files of before: they overrule the first.
             values.extend(folder.json::<Map<_, _>>("special_tokens_map.json")?.unwrap_or_default());
             let tokens: Map<String, Value> = folder.json("added_tokens.json")?.unwrap_or_default();
             let token = |content: &str| Token { special: false, normalized: true, ..Token::special(content) };
-            let read = |(content, id): (&String, &Value)| Some((u32::try_from(id.as_u64()?).ok()?, token(content)));
+            let read =
+                |(content, id): (&String, &Value)| Some((u32::try_from(id.as_u64()?).ok()?, token(content)));
             added.extend(tokens.iter().filter_map(read));
         }
         added.sort_by_key(|&(id, _)| id);
@@ -106,7 +108,8 @@ impl Config {
     fn read_special(&mut self) {
         for (key, value) in &self.values {
             let many = key == "additional_special_tokens" || key == "extra_special_tokens";
-            let read = |(name, token): (&String, &Value)| Some((name.clone(), Token::from_json(token, true)?));
+            let read =
+                |(name, token): (&String, &Value)| Some((name.clone(), Token::from_json(token, true)?));
             match value {
                 Value::Array(list) if many => {
                     self.extra.extend(list.iter().filter_map(|token| Token::from_json(token, true)));
@@ -118,7 +121,8 @@ impl Config {
         }
         // The wishes of a token stand where it was added.
         for token in self.named.iter_mut().map(|(_, token)| token).chain(&mut self.extra) {
-            if let Some((_, added)) = self.added.iter_mut().find(|(_, added)| added.content == token.content) {
+            if let Some((_, added)) = self.added.iter_mut().find(|(_, added)| added.content == token.content)
+            {
                 added.special = true;
                 *token = added.clone();
             }

@@ -70,7 +70,9 @@ pub enum Error {
     },
 
     /// A pattern of the tokenizer takes too long on this text.
-    #[error("the pattern {pattern:?} of the tokenizer gave up on this text: {reason}; split the text, or do not trust this tokenizer")]
+    #[error(
+        "the pattern {pattern:?} of the tokenizer gave up on this text: {reason}; split the text, or do not trust this tokenizer"
+    )]
     Pattern {
         /// The pattern, cut where it is long.
         pattern: String,

@@ -69,12 +69,16 @@ impl Tokenizer {
             return Err(Error::broken(PLACE, "there are no tokens"));
         }
         if !fits(scores.len()) || !fits(token_types.len()) {
-            let counts = format!("{} tokens, {} scores, {} types", tokens.len(), scores.len(), token_types.len());
+            let counts =
+                format!("{} tokens, {} scores, {} types", tokens.len(), scores.len(), token_types.len());
             return Err(Error::broken(PLACE, counts));
         }
         for (what, id) in vocabulary.special() {
             if id.is_some_and(|id| id as usize >= tokens.len()) {
-                return Err(Error::broken(PLACE, format!("{what} is {id:?}, and there are {} tokens", tokens.len())));
+                return Err(Error::broken(
+                    PLACE,
+                    format!("{what} is {id:?}, and there are {} tokens", tokens.len()),
+                ));
             }
         }
         match vocabulary.model.as_str() {
@@ -170,8 +174,10 @@ impl GgufVocabulary {
             vocabulary.insert(token.as_str(), id);
         }
         let config = Self { tokens, ..self.clone() }.config();
-        let added: Vec<(Token, u32)> =
-            config.tokens().filter_map(|token| Some((token.clone(), vocabulary.id(&token.content)?))).collect();
+        let added: Vec<(Token, u32)> = config
+            .tokens()
+            .filter_map(|token| Some((token.clone(), vocabulary.id(&token.content)?)))
+            .collect();
         let ids = SpecialIds::named(&config, &vocabulary);
         let begin = self.bos.filter(|_| self.add_bos.unwrap_or(!t5));
         let end = self.eos.filter(|_| self.add_eos.unwrap_or(t5));
@@ -181,7 +187,11 @@ impl GgufVocabulary {
             target: side,
             special: added.iter().filter(|(token, _)| token.special).map(|&(_, id)| id).collect(),
             added: Added::new(added),
-            around: Around { before: begin.into_iter().collect(), after: end.into_iter().collect(), pair: Pair::Each },
+            around: Around {
+                before: begin.into_iter().collect(),
+                after: end.into_iter().collect(),
+                pair: Pair::Each,
+            },
         };
         Ok(Tokenizer::from_pieces(pieces, ids, &config))
     }
@@ -201,7 +211,8 @@ impl GgufVocabulary {
             at.map(|at| (merge[..at].to_owned(), merge[at + 1..].to_owned())).ok_or(merge.clone())
         };
         let merges = self.merges.iter().map(merge).collect::<Result<Vec<_>, _>>();
-        let merges = merges.map_err(|merge| Error::broken(PLACE, format!("{merge:?} is not a pair of tokens")))?;
+        let merges =
+            merges.map_err(|merge| Error::broken(PLACE, format!("{merge:?} is not a pair of tokens")))?;
         let config = self.config();
         let around = library::Around::Marks {
             begin: self.bos.is_some() && self.add_bos.unwrap_or(words.begin),
@@ -216,7 +227,9 @@ impl GgufVocabulary {
     fn word_piece(self) -> Result<Tokenizer, Error> {
         let spelled = |(id, token): (usize, &String)| match token.strip_prefix('▁') {
             Some(word) => word.to_owned(),
-            None if self.kind(id) != Kind::Normal || (token.starts_with('[') && token.ends_with(']')) => token.clone(),
+            None if self.kind(id) != Kind::Normal || (token.starts_with('[') && token.ends_with(']')) => {
+                token.clone()
+            }
             None => format!("##{token}"),
         };
         let tokens: Vec<String> = self.tokens.iter().enumerate().map(spelled).collect();

@@ -24,7 +24,18 @@ const MODELS: [&str; 4] = ["tokenizer.model", "spiece.model", "spm.model", "sent
 
 /// Families that renumber or prepare their pieces in ways of their own.
 const OTHERS: [&str; 12] = [
-    "albert", "xlm", "camembert", "mbart", "xlnet", "barthez", "m2m", "nllb", "pegasus", "bigbird", "deberta", "rembert",
+    "albert",
+    "xlm",
+    "camembert",
+    "mbart",
+    "xlnet",
+    "barthez",
+    "m2m",
+    "nllb",
+    "pegasus",
+    "bigbird",
+    "deberta",
+    "rembert",
 ];
 
 /// The most sentinels that a T5 configuration may ask for.
@@ -81,9 +92,13 @@ fn read_model(path: &Path) -> Result<Arc<Model>, Error> {
 }
 
 fn word_piece(path: &Path, mut config: Config) -> Result<Tokenizer, Error> {
-    for (name, text) in
-        [("unk_token", "[UNK]"), ("sep_token", "[SEP]"), ("pad_token", "[PAD]"), ("cls_token", "[CLS]"), ("mask_token", "[MASK]")]
-    {
+    for (name, text) in [
+        ("unk_token", "[UNK]"),
+        ("sep_token", "[SEP]"),
+        ("pad_token", "[PAD]"),
+        ("cls_token", "[CLS]"),
+        ("mask_token", "[MASK]"),
+    ] {
         config.name_by_default(name, Token::special(text));
     }
     let vocabulary = WordPiece::read(&files::text(path)?, &config);
@@ -124,7 +139,8 @@ fn byte_level(vocabulary: &Path, merges: &Path, mut config: Config) -> Result<To
         config.name_by_default(name, Token::special(*text));
     }
     let words = if config.is_for(&["qwen2"]) { Words::QWEN2 } else { Words::GPT2 };
-    let merges = ByteLevel::read_merges(&files::text(merges)?).map_err(|reason| Error::broken(merges.display(), reason))?;
+    let merges = ByteLevel::read_merges(&files::text(merges)?)
+        .map_err(|reason| Error::broken(merges.display(), reason))?;
     let add_prefix_space = config.flag("add_prefix_space").unwrap_or(false);
     let json = ByteLevel { vocabulary: tokens, merges, words, add_prefix_space, around }.json(&config);
     Tokenizer::from_library(Library::from_value(&json, &place)?, &config)
@@ -152,7 +168,11 @@ fn read_vocabulary(path: &Path) -> Result<Arc<Vocabulary>, Error> {
     Ok(vocabulary_of(tokens.into_iter().map(|(token, id)| (token, id.as_u64().unwrap_or(0) as u32))))
 }
 
-fn marian(folder: Folder<'_>, mut config: Config, [source, target, own]: [&Path; 3]) -> Result<Tokenizer, Error> {
+fn marian(
+    folder: Folder<'_>,
+    mut config: Config,
+    [source, target, own]: [&Path; 3],
+) -> Result<Tokenizer, Error> {
     for (name, text) in [("unk_token", "<unk>"), ("eos_token", "</s>"), ("pad_token", "<pad>")] {
         config.name_by_default(name, Token::special(text));
     }
@@ -163,7 +183,8 @@ fn marian(folder: Folder<'_>, mut config: Config, [source, target, own]: [&Path;
     };
     let models = [read_model(source)?, read_model(target)?];
     let marks = Marks { begin: false, end: true };
-    numbered(models, [vocabulary, other], &config, marks).map_err(|reason| Error::broken(own.display(), reason))
+    numbered(models, [vocabulary, other], &config, marks)
+        .map_err(|reason| Error::broken(own.display(), reason))
 }
 
 /// Which special tokens are put around a text.
@@ -192,7 +213,11 @@ fn numbered(
     let added: Vec<(Token, u32)> = config.tokens().filter_map(known).collect();
     let special = SpecialIds::named(config, &vocabulary);
     let pieces = Pieced {
-        special: config.tokens().filter(|token| token.special).filter_map(|token| other.id(&token.content)).collect(),
+        special: config
+            .tokens()
+            .filter(|token| token.special)
+            .filter_map(|token| other.id(&token.content))
+            .collect(),
         source: Side::numbered(source, vocabulary, unknown[0]),
         target: Side::numbered(target, other, unknown[1]),
         added: Added::new(added),
@@ -204,11 +229,12 @@ fn numbered(
 /// CTranslate2's list of pieces, and a SentencePiece model beside it.
 fn ctranslate2(folder: Folder<'_>) -> Result<Option<Tokenizer>, Error> {
     let list = |name: &str| -> Result<Option<Arc<Vocabulary>>, Error> {
-        let tokens: Vec<String> = match (folder.json(&format!("{name}.json"))?, folder.has(&format!("{name}.txt"))) {
-            (Some(tokens), _) => tokens,
-            (None, Some(path)) => files::text(&path)?.lines().map(str::to_owned).collect(),
-            (None, None) => return Ok(None),
-        };
+        let tokens: Vec<String> =
+            match (folder.json(&format!("{name}.json"))?, folder.has(&format!("{name}.txt"))) {
+                (Some(tokens), _) => tokens,
+                (None, Some(path)) => files::text(&path)?.lines().map(str::to_owned).collect(),
+                (None, None) => return Ok(None),
+            };
         Ok(Some(vocabulary_of(tokens.into_iter().zip(0..))))
     };
     let shared = list("shared_vocabulary")?;
@@ -260,7 +286,9 @@ fn sentence_piece(path: &Path, mut config: Config) -> Result<Tokenizer, Error> {
     }
     let family = if config.is_for(&["t5"]) || (nameless && name == "spiece.model") {
         Family::T5
-    } else if config.is_for(&["llama", "gemma", "mistral", "mixtral"]) || (nameless && name == "tokenizer.model") {
+    } else if config.is_for(&["llama", "gemma", "mistral", "mixtral"])
+        || (nameless && name == "tokenizer.model")
+    {
         Family::Llama
     } else {
         Family::Plain
@@ -300,8 +328,10 @@ fn around_pieces(file: pieces::File, family: Family, config: &Config) -> Tokeniz
         vocabulary.insert(token.content.as_str(), id);
         added.push((token.clone(), id));
     }
-    let mut special: HashSet<u32> = added.iter().filter(|(token, _)| token.special).map(|&(_, id)| id).collect();
-    special.extend((0..).zip(&model.pieces).filter(|(_, piece)| piece.kind == Kind::Control).map(|(id, _)| id));
+    let mut special: HashSet<u32> =
+        added.iter().filter(|(token, _)| token.special).map(|&(_, id)| id).collect();
+    special
+        .extend((0..).zip(&model.pieces).filter(|(_, piece)| piece.kind == Kind::Control).map(|(id, _)| id));
     let mut ids = SpecialIds::named(config, &vocabulary);
     if family == Family::Plain {
         ids.bos = ids.bos.or(bos);
@@ -318,7 +348,11 @@ fn around_pieces(file: pieces::File, family: Family, config: &Config) -> Tokeniz
         target: side,
         added: Added::new(added),
         special,
-        around: Around { before: begin.into_iter().collect(), after: end.into_iter().collect(), pair: Pair::Each },
+        around: Around {
+            before: begin.into_iter().collect(),
+            after: end.into_iter().collect(),
+            pair: Pair::Each,
+        },
     };
     Tokenizer::from_pieces(pieces, ids, config)
 }

@@ -91,7 +91,9 @@ impl Side {
             let id = match (&self.ids, &found.unknown) {
                 (Ids::Own, _) => found.id,
                 // What this model does not know may be a piece of the other language.
-                (Ids::Table { unknown, .. }, Some(spelled)) => self.vocabulary.id(spelled).unwrap_or(*unknown),
+                (Ids::Table { unknown, .. }, Some(spelled)) => {
+                    self.vocabulary.id(spelled).unwrap_or(*unknown)
+                }
                 (Ids::Table { pieces, .. }, None) => pieces[found.id as usize],
             };
             let span = Span { start: base + found.span.start, end: base + found.span.end };

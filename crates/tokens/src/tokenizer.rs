@@ -98,7 +98,8 @@ impl Tokenizer {
         };
         let tidy = config.flag("clean_up_tokenization_spaces") == Some(true) && !library.keeps_spaces();
         let engine = Engine::Library(Box::new(library));
-        Ok(Self { engine, vocabulary: Arc::new(vocabulary), special, model_max_length: None, tidy }.limited(config))
+        Ok(Self { engine, vocabulary: Arc::new(vocabulary), special, model_max_length: None, tidy }
+            .limited(config))
     }
 
     pub(crate) fn from_pieces(pieces: Pieced, special: SpecialIds, config: &Config) -> Self {
@@ -110,7 +111,8 @@ impl Tokenizer {
 
     fn limited(mut self, config: &Config) -> Self {
         // The reference writes 1e30 for "no limit".
-        self.model_max_length = config.number("model_max_length").and_then(|length| usize::try_from(length).ok());
+        self.model_max_length =
+            config.number("model_max_length").and_then(|length| usize::try_from(length).ok());
         self
     }
 
@@ -128,7 +130,11 @@ impl Tokenizer {
 
     /// Bytes that should be UTF-8 as tokens. What is not UTF-8 becomes U+FFFD first, as the reference gets it from
     /// decoding with `errors="replace"`; spans refer to that text, which is returned too.
-    pub fn encode_bytes<'b>(&self, bytes: &'b [u8], special: Special) -> Result<(Encoding, Cow<'b, str>), Error> {
+    pub fn encode_bytes<'b>(
+        &self,
+        bytes: &'b [u8],
+        special: Special,
+    ) -> Result<(Encoding, Cow<'b, str>), Error> {
         let text = String::from_utf8_lossy(bytes);
         Ok((self.encode(&text, special)?, text))
     }
@@ -216,7 +222,9 @@ impl Tokenizer {
     /// Whether decoding with [`SpecialText::Skip`] leaves this token out.
     pub fn is_special(&self, id: u32) -> bool {
         match &self.engine {
-            Engine::Library(library) => self.vocabulary.token(id).is_some_and(|token| library.is_special(token)),
+            Engine::Library(library) => {
+                self.vocabulary.token(id).is_some_and(|token| library.is_special(token))
+            }
             Engine::Pieced(pieces) => pieces.special.contains(&id),
         }
     }
@@ -241,7 +249,10 @@ impl std::fmt::Debug for Tokenizer {
             Engine::Library(_) => "tokenizers library",
             Engine::Pieced(_) => "SentencePiece",
         };
-        f.debug_struct("Tokenizer").field("engine", &engine).field("tokens", &self.vocabulary.len()).finish_non_exhaustive()
+        f.debug_struct("Tokenizer")
+            .field("engine", &engine)
+            .field("tokens", &self.vocabulary.len())
+            .finish_non_exhaustive()
     }
 }
 

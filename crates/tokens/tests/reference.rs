@@ -38,10 +38,12 @@ fn compare(tokenizer: &Tokenizer, (first, second): (&str, Option<&str>), expecte
         let mask: Vec<u32> = special.iter().map(|&s| s.into()).collect();
         assert_eq!(mask, numbers(&expected["special"]), "{what}: special tokens");
         let number = |value: &Value| value.as_u64().map(|n| n as u32);
-        let expected_words: Vec<Option<u32>> = expected["words"].as_array().unwrap().iter().map(number).collect();
+        let expected_words: Vec<Option<u32>> =
+            expected["words"].as_array().unwrap().iter().map(number).collect();
         assert_eq!(*words, expected_words, "{what}: words");
         let part = |value: &Value| value.as_u64().map(|n| if n == 0 { Part::First } else { Part::Second });
-        let expected_parts: Vec<Option<Part>> = expected["parts"].as_array().unwrap().iter().map(part).collect();
+        let expected_parts: Vec<Option<Part>> =
+            expected["parts"].as_array().unwrap().iter().map(part).collect();
         assert_eq!(*parts, expected_parts, "{what}: parts");
     }
     for (span, part) in bytes.iter().zip(parts) {
@@ -67,7 +69,8 @@ fn compare(tokenizer: &Tokenizer, (first, second): (&str, Option<&str>), expecte
 fn agrees(name: &str) {
     let tokenizer = opened(name);
     let corpus = corpus();
-    let expected: Value = serde_json::from_slice(&std::fs::read(fixture(name).join("expected.json")).unwrap()).unwrap();
+    let expected: Value =
+        serde_json::from_slice(&std::fs::read(fixture(name).join("expected.json")).unwrap()).unwrap();
     for (text, answer) in corpus.texts.iter().zip(expected["texts"].as_array().unwrap()) {
         compare(&tokenizer, (text, None), answer, &format!("{name}, {text:?}"));
     }
@@ -91,7 +94,11 @@ fn agrees(name: &str) {
         let seconds = begin.elapsed().as_secs_f64();
         println!("{name}, {label}: {} bytes, {} tokens, {seconds:.2} s", text.len(), ids.len());
         let answer = &expected["long"][label];
-        assert_eq!((ids.len() as u64, fnv(&ids).as_str()), (answer[0].as_u64().unwrap(), answer[1].as_str().unwrap()), "{name}, {label}");
+        assert_eq!(
+            (ids.len() as u64, fnv(&ids).as_str()),
+            (answer[0].as_u64().unwrap(), answer[1].as_str().unwrap()),
+            "{name}, {label}"
+        );
     }
 }
 

@@ -92,9 +92,7 @@ impl ByteLevel {
         let pre_tokenizer = if self.words.patterns == Words::GPT2.patterns {
             bytes(true)
         } else {
-            let cut = |pattern: &&str| {
-                json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false})
-            };
+            let cut = |pattern: &&str| json!({"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": false});
             let steps: Vec<Value> = self.words.patterns.iter().map(cut).chain([bytes(false)]).collect();
             json!({"type": "Sequence", "pretokenizers": steps})
         };

@@ -84,7 +84,8 @@ fn check_processor(value: &Value) -> Result<(), String> {
     }
     let tokens = &value["special_tokens"];
     for piece in list(value, "single").chain(list(value, "pair")) {
-        let Some(name) = piece.get("SpecialToken").and_then(|token| token.get("id")).and_then(Value::as_str) else {
+        let Some(name) = piece.get("SpecialToken").and_then(|token| token.get("id")).and_then(Value::as_str)
+        else {
             continue;
         };
         let count = |key| tokens.get(name).map(|token| list(token, key).count());

@@ -191,7 +191,8 @@ fn growth(decoder: &Value) -> Growth {
         "ByteLevel" | "WordPiece" | "Metaspace" | "BPEDecoder" => Growth::Appends,
         "" if decoder.is_null() => Growth::Appends,
         "Sequence" => {
-            let all: Vec<&Value> = decoder.get("decoders").and_then(Value::as_array).into_iter().flatten().collect();
+            let all: Vec<&Value> =
+                decoder.get("decoders").and_then(Value::as_array).into_iter().flatten().collect();
             // As Llama 2 has it: tokens one by one, then bytes, then all in one, then a space less at the beginning.
             let kinds: Vec<String> = all.iter().map(|part| kind(part)).collect();
             let strip_right = all.iter().any(|part| part.get("stop").is_some_and(|stop| *stop != 0));

@@ -159,7 +159,10 @@ mod tests {
         let slow = fancy_regex::Regex::new(source).unwrap();
         let slow = slow.find_iter(text).map(|m| m.unwrap().as_str().to_owned()).collect();
         let mut fast = Vec::new();
-        Pattern::new(source).unwrap().each(text, |start, end| fast.push(text[start..end].to_owned())).unwrap();
+        Pattern::new(source)
+            .unwrap()
+            .each(text, |start, end| fast.push(text[start..end].to_owned()))
+            .unwrap();
         (slow, fast)
     }
 
@@ -168,8 +171,24 @@ mod tests {
     #[test]
     fn the_linear_form_finds_what_going_back_finds() {
         let texts = [
-            "", " ", "  ", "a", " a", "  a", "   a  b", "a \n b", "\n\n  \n x", "  \n", " \u{3000} x \u{3000}y", "a  ",
-            "don't  WE'LL", "1234 5", "\u{a0}\u{a0}x", "\t\tx\r\n\r\n y", "x \u{200b} y", "e\u{301} ..  !!",
+            "",
+            " ",
+            "  ",
+            "a",
+            " a",
+            "  a",
+            "   a  b",
+            "a \n b",
+            "\n\n  \n x",
+            "  \n",
+            " \u{3000} x \u{3000}y",
+            "a  ",
+            "don't  WE'LL",
+            "1234 5",
+            "\u{a0}\u{a0}x",
+            "\t\tx\r\n\r\n y",
+            "x \u{200b} y",
+            "e\u{301} ..  !!",
         ];
         for source in [GPT2, LLAMA3] {
             assert!(matches!(Pattern::new(source).unwrap().matcher, Matcher::Words(_)));

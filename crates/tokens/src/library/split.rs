@@ -16,9 +16,16 @@ use super::pattern::{GPT2, Pattern};
 #[derive(Debug)]
 pub(super) enum Splits {
     Sequence(Vec<Splits>),
-    Pattern { pattern: Pattern, behavior: SplitDelimiterBehavior, side: Side },
+    Pattern {
+        pattern: Pattern,
+        behavior: SplitDelimiterBehavior,
+        side: Side,
+    },
     /// GPT-2's words, then bytes as characters.
-    Bytes { add_prefix_space: bool, words: Option<Pattern> },
+    Bytes {
+        add_prefix_space: bool,
+        words: Option<Pattern>,
+    },
     Other(PreTokenizerWrapper),
 }
 

@@ -56,12 +56,14 @@ impl Words {
     pub fn named(name: &str) -> Option<Self> {
         Some(match name {
             "" | "default" | "gpt-2" | "gpt2" | "phi-2" | "mpt" | "olmo" | "jais" | "jina-es" | "jina-de"
-            | "jina-v2-es" | "jina-v2-de" | "jina-v2-code" | "roberta-bpe" | "gigachat" | "a.x-4.0" | "mellum"
-            | "exaone4" | "trillion" | "granite-docling" => Self::GPT2,
-            "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0" | "lfm2"
-            | "jina-v5-nano" => Self { whole: true, begin: true, ..words(&[LLAMA3]) },
+            | "jina-v2-es" | "jina-v2-de" | "jina-v2-code" | "roberta-bpe" | "gigachat" | "a.x-4.0"
+            | "mellum" | "exaone4" | "trillion" | "granite-docling" => Self::GPT2,
+            "llama3" | "llama-v3" | "llama-bpe" | "falcon3" | "falcon-h1" | "pixtral" | "midm-2.0"
+            | "lfm2" | "jina-v5-nano" => Self { whole: true, begin: true, ..words(&[LLAMA3]) },
             "dbrx" | "smaug-bpe" => words(&[LLAMA3]),
-            "qwen2" | "deepseek-r1-qwen" | "kormo" | "f2llmv2" | "megrez" | "stablelm2" | "hunyuan" => words(&[QWEN2]),
+            "qwen2" | "deepseek-r1-qwen" | "kormo" | "f2llmv2" | "megrez" | "stablelm2" | "hunyuan" => {
+                words(&[QWEN2])
+            }
             "qwen35" => words(&[QWEN35]),
             "tekken" => Self { whole: true, begin: true, ..words(&[TEKKEN]) },
             "gpt-4o" | "llama4" | "kanana2" | "talkie" | "minimax-m2" => words(&[GPT4O]),
@@ -84,7 +86,17 @@ mod tests {
 
     #[test]
     fn every_pattern_compiles_to_a_linear_form() {
-        for name in ["gpt-2", "llama-bpe", "qwen2", "qwen35", "tekken", "gpt-4o", "smollm", "deepseek-coder", "deepseek-v3"] {
+        for name in [
+            "gpt-2",
+            "llama-bpe",
+            "qwen2",
+            "qwen35",
+            "tekken",
+            "gpt-4o",
+            "smollm",
+            "deepseek-coder",
+            "deepseek-v3",
+        ] {
             for pattern in Words::named(name).unwrap().patterns {
                 assert!(Pattern::new(pattern).unwrap().is_linear(), "{name}: {pattern}");
             }

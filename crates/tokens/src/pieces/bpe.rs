@@ -164,7 +164,13 @@ fn join(model: &Model, text: &[u8], base: usize, cuts: &mut Vec<Cut>) {
         };
         let index = symbols.len() as u32;
         let previous = index.checked_sub(1).unwrap_or(END);
-        symbols.push(Symbol { start: start as u32, length: length as u32, previous, next: index + 1, frozen });
+        symbols.push(Symbol {
+            start: start as u32,
+            length: length as u32,
+            previous,
+            next: index + 1,
+            frozen,
+        });
         start += length;
     }
     let Some(last) = symbols.last_mut() else { return };

@@ -30,7 +30,11 @@ impl Model {
                 Item::Literal(literal) => (literal, None, true),
                 Item::Named(name) => {
                     let id = self.id(name).unwrap_or(self.unknown);
-                    (name, Some(self.pieces[id as usize].kind), *self.pieces[self.unknown as usize].text != *name)
+                    (
+                        name,
+                        Some(self.pieces[id as usize].kind),
+                        *self.pieces[self.unknown as usize].text != *name,
+                    )
                 }
                 Item::Id(id) => match self.pieces.get(id as usize) {
                     Some(piece) => (&*piece.text, Some(piece.kind), false),

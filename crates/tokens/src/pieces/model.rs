@@ -235,7 +235,10 @@ impl Model {
 fn byte_pieces(reserved: &HashMap<Arc<str>, u32>) -> Result<Vec<u32>, String> {
     let piece = |byte: u8| {
         let name = format!("<0x{byte:02X}>");
-        reserved.get(name.as_str()).copied().ok_or(format!("unknown characters become bytes, and {name} is missing"))
+        reserved
+            .get(name.as_str())
+            .copied()
+            .ok_or(format!("unknown characters become bytes, and {name} is missing"))
     };
     (0..=255).map(piece).collect()
 }

@@ -49,7 +49,11 @@ impl<'a> Fields<'a> {
         let remaining = &self.bytes[self.at..];
         let taken = usize::try_from(length).ok().and_then(|length| remaining.get(..length));
         let Some(taken) = taken else {
-            return Err(format!("byte {}: {length} bytes are announced and {} remain", self.at, remaining.len()));
+            return Err(format!(
+                "byte {}: {length} bytes are announced and {} remain",
+                self.at,
+                remaining.len()
+            ));
         };
         self.at += taken.len();
         Ok(taken)

@@ -42,8 +42,12 @@ impl Default for Training {
 pub(crate) fn read(bytes: &[u8]) -> Result<File, String> {
     let mut pieces = Vec::new();
     let mut training = Training::default();
-    let mut normalizer =
-        Normalizer { add_dummy_prefix: true, remove_extra_whitespaces: true, escape_whitespaces: true, ..Normalizer::default() };
+    let mut normalizer = Normalizer {
+        add_dummy_prefix: true,
+        remove_extra_whitespaces: true,
+        escape_whitespaces: true,
+        ..Normalizer::default()
+    };
     for field in Fields::new(bytes) {
         match field? {
             (1, value) => pieces.push(piece(value, pieces.len())?),
@@ -53,7 +57,9 @@ pub(crate) fn read(bytes: &[u8]) -> Result<File, String> {
                 let mut back = Normalizer::default();
                 read_normalizer(value, &mut back)?;
                 if back.charsmap.is_some() {
-                    return Err("it changes characters back after decoding, which is not supported".to_owned());
+                    return Err(
+                        "it changes characters back after decoding, which is not supported".to_owned()
+                    );
                 }
             }
             _ => {} // self tests and extensions
@@ -75,7 +81,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<File, String> {
         pieces.get(id as usize).is_some_and(|piece: &Piece| kinds.contains(&piece.kind)).then_some(id)
     };
     let marks = [Kind::Control, Kind::User];
-    let (bos, eos, pad) = (special(training.bos, &marks), special(training.eos, &marks), special(training.pad, &marks));
+    let (bos, eos, pad) =
+        (special(training.bos, &marks), special(training.eos, &marks), special(training.pad, &marks));
     let model = Model::new(Parts {
         pieces,
         algorithm,
@@ -97,8 +104,8 @@ fn piece(value: Value<'_>, index: usize) -> Result<Piece, String> {
             (2, value) => piece.score = value.float(&what("score"))? + 0.0,
             (3, value) => {
                 let number = value.number(&what("kind"))?;
-                piece.kind =
-                    Kind::from_number(number).ok_or_else(|| format!("piece {index} is of the unknown kind {number}"))?;
+                piece.kind = Kind::from_number(number)
+                    .ok_or_else(|| format!("piece {index} is of the unknown kind {number}"))?;
             }
             _ => {}
         }
