@@ -7,6 +7,9 @@ use glassformer::{engine, explain, families, graph, model, weights};
 /// The exit code of wrong usage or input.
 pub const USAGE: u8 = 2;
 
+/// How many weights that do not fit are listed: a model of another family has thousands.
+const LISTED: usize = 8;
+
 /// Why a verb could not do its work.
 #[derive(Debug)]
 pub struct Failure {
@@ -59,10 +62,17 @@ impl From<model::Error> for Failure {
         match error {
             model::Error::Graph(error) => error.into(),
             model::Error::Read(error) => error.into(),
-            model::Error::Weights(_) => Self::new(
-                error.to_string(),
-                "formula.toml and model.safetensors must describe the same model",
-            ),
+            model::Error::Weights(misfits) => {
+                let mut lines = vec!["the weights do not fit the formula:".to_owned()];
+                lines.extend(misfits.iter().take(LISTED).map(ToString::to_string));
+                if misfits.len() > LISTED {
+                    lines.push(format!("and {} more", misfits.len() - LISTED));
+                }
+                Self::new(
+                    lines.join("\n  "),
+                    "formula.toml and model.safetensors must describe the same model",
+                )
+            }
             model::Error::Formula(_) | model::Error::File { .. } => Self::new(
                 error.to_string(),
                 "`glassformer formula --name original --notation toml` prints a formula that works",

@@ -44,15 +44,6 @@ impl Block {
         // SAFETY: the planner gives every block rows × width floats.
         unsafe { std::slice::from_raw_parts_mut(self.data.add(i * self.width), self.width) }
     }
-
-    /// All numbers.
-    ///
-    /// # Safety
-    /// Nobody writes to them while the slice lives.
-    pub unsafe fn all<'a>(self) -> &'a [f32] {
-        // SAFETY: the planner gives every block rows × width floats.
-        unsafe { std::slice::from_raw_parts(self.data, self.rows * self.width) }
-    }
 }
 
 /// Pages and the address of their numbers, which `Store` writes while others only look tables up.

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::error::clip;
 use crate::rules::{Action, Pairing, Rule, Rules, fill, matches};
 use crate::stored::Stored;
+use crate::walk::Walk;
 use crate::{Error, Weights};
 
 /// What became of weights under rules.
@@ -37,10 +38,9 @@ impl Weights {
     /// # Errors
     /// [`Error::Rule`] if two tensors would have one name, or a tensor cannot be divided as a rule wants.
     pub fn remap(&self, rules: &Rules) -> Result<Remapped, Error> {
-        let hold = |(name, stored): (&'_ String, &Stored)| (name.clone(), stored.clone());
-        let mut held: BTreeMap<String, Held> = BTreeMap::new();
-        for (name, (new, stored)) in self.names().zip(self.tensors.iter().map(hold)) {
-            held.insert(new, Held { stored, origin: name, named: false });
+        let mut held = BTreeMap::new();
+        for (origin, stored) in &self.tensors {
+            held.insert(origin.clone(), Held { stored: stored.clone(), origin, named: false });
         }
         let mut dropped = BTreeSet::new();
         for rule in &rules.0 {
@@ -49,9 +49,9 @@ impl Weights {
         let (named, left): (Vec<_>, Vec<_>) = held.into_iter().partition(|(_, held)| held.named);
         let used: BTreeSet<&str> = named.iter().map(|(_, held)| held.origin).collect();
         let left: BTreeSet<&str> = left.iter().map(|(_, held)| held.origin).collect();
-        let dropped = dropped.difference(&used).map(|&name| name.to_owned()).collect();
-        let owned = |names: &BTreeSet<&str>| names.iter().map(|&name| name.to_owned()).collect();
-        let (used, left) = (owned(&used), owned(&left));
+        let unused = |names: BTreeSet<&str>| names.difference(&used).map(|&name| name.to_owned()).collect();
+        let (dropped, left) = (unused(dropped), unused(left));
+        let used = used.iter().map(|&name| name.to_owned()).collect();
         let tensors = named.into_iter().map(|(name, held)| (name, held.stored)).collect();
         Ok(Remapped { weights: Self { tensors, ..self.clone() }, used, dropped, left })
     }
@@ -73,9 +73,8 @@ fn follow<'w>(rule: &Rule, held: &mut BTreeMap<String, Held<'w>>) -> Result<Vec<
         let results =
             apply(&rule.action, &name, &found, &held[&name].stored).map_err(|reason| error(&name, reason))?;
         let Held { origin, named, .. } = held[&name];
-        if let Action::Tie(_) = rule.action {
-            // The tensor itself stays what it was.
-        } else {
+        // A tie leaves the tensor itself what it was.
+        if !matches!(rule.action, Action::Tie(_)) {
             held.remove(&name);
         }
         if results.is_empty() {
@@ -110,7 +109,7 @@ fn apply(
     match action {
         Action::Rename(new) | Action::Tie(new) => one(fill(new, found)?, stored.clone()),
         Action::Drop => Ok(Vec::new()),
-        Action::Transpose => match stored.rewalked(&crate::walk::Walk::transposed) {
+        Action::Transpose => match stored.rewalked(&Walk::transposed) {
             Some(turned) => one(name.into(), turned),
             None => Err(format!("shape {shape:?} has no two dimensions to exchange")),
         },

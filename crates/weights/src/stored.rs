@@ -58,19 +58,17 @@ impl Stored {
     /// along the first dimension. `None` if they are as many as none of these.
     pub(crate) fn scaled(&self, scales: &Self) -> Option<Self> {
         let count: usize = scales.shape.iter().product();
-        let rows = self.shape.split_last().map_or(1, |(_, leading)| leading.iter().product());
+        let (_, leading) = self.shape.split_last().unwrap_or((&1, &[]));
         let mut strides = vec![0; self.shape.len()];
-        if count == 1 {
-        } else if count == rows {
-            let leading = strides.len() - 1;
-            let mut stride = 1;
-            for (axis, size) in self.shape[..leading].iter().enumerate().rev() {
+        if count == leading.iter().product::<usize>() {
+            let mut stride = 1_usize;
+            for (axis, size) in leading.iter().enumerate().rev() {
                 strides[axis] = stride;
-                stride *= size;
+                stride = stride.saturating_mul(*size); // beyond all counting only where another size is zero
             }
         } else if self.shape.first() == Some(&count) {
             strides[0] = 1;
-        } else {
+        } else if count != 1 {
             return None;
         }
         let walk = Walk::strided(scales.walk.range()?.start, &self.shape, &strides);
@@ -90,7 +88,10 @@ impl Stored {
             Some(scale) => Some(Arc::new(scale.rewalked(walk)?)),
         };
         let walk = walk(&self.walk)?;
-        Some(Self { shape: walk.shape(), walk, scale, ..self.clone() })
+        let shape = walk.shape();
+        // Where one size is zero, the order decides whether the others can be multiplied.
+        shape.iter().try_fold(1_usize, |count, &size| count.checked_mul(size))?;
+        Some(Self { shape, walk, scale, ..self.clone() })
     }
 
     /// The stored bytes in the order of the walk: borrowed where they lie so. `None` for numbers in memory, and where

@@ -79,7 +79,8 @@ impl Walk {
         // The part must be whole strides of the outermost step inside the group. There is one: `count < size`.
         let first = inner.iter_mut().find(|step| step.count != 1)?;
         let whole = size / first.count;
-        let start = self.start + exactly(from, whole)? * first.stride;
+        // A walk over nothing may have any stride.
+        let start = self.start.saturating_add(exactly(from, whole)?.saturating_mul(first.stride));
         first.count = exactly(count, whole)?;
         outer.append(&mut inner);
         let mut walk = Self { start, axes: self.axes.clone() };
@@ -269,6 +270,11 @@ mod tests {
         assert_eq!(walk.part(0, 0, 1), None);
         assert_eq!(walk.part(1, usize::MAX, 2), None);
         assert_eq!(Walk::dense(&[0, 2]).part(3, 0, 0).map(|walk| walk.shape()), Some(vec![0, 2]));
+        assert!(
+            Walk::strided(1, &[4, 0], &[usize::MAX, 1])
+                .part(1, 2, 2)
+                .is_some_and(|walk| visited(&walk).is_empty())
+        );
         assert_eq!(walk.part(1, 2, 0).map(|walk| walk.shape()), Some(vec![0, 2]));
     }
 

@@ -103,6 +103,14 @@ fn a_tie_is_a_second_name_and_wins_over_a_first() {
 }
 
 #[test]
+fn a_tensor_that_only_a_tie_names_is_used_and_not_left_over() {
+    let weights = counting(&[("a", &[2])]);
+    let remapped = weights.remap(&Rules::new().tie("a", "b")).expect("it can be done");
+    assert_eq!(remapped.weights.names().collect::<Vec<_>>(), ["b"]);
+    assert_eq!((remapped.used, remapped.left), (vec!["a".into()], vec![]));
+}
+
+#[test]
 fn what_no_rule_is_for_is_left_over_and_reported() {
     let weights = counting(&[("a.w", &[1]), ("a.mask", &[1]), ("b.w", &[2]), ("c", &[1])]);
     let rules = Rules::new().drop("*.mask").rename("a.*", "x.*").split("b.w", ["y.0", "y.1"]).transpose("c");

@@ -74,6 +74,14 @@ fn a_missing_weight_is_named() {
 }
 
 #[test]
+fn of_many_misfits_only_some_are_listed() {
+    let model = changed("bad_many", |tensors| tensors.retain(|name, _| name == NAME));
+    let ran = generate(&model);
+    ran.refused_with("more", "same model");
+    assert!(ran.err.lines().count() < 12, "{}", ran.err);
+}
+
+#[test]
 fn an_extra_weight_is_named() {
     let model = changed("bad_extra", |tensors| drop(tensors.insert("surprise".into(), Tensor::zeros(&[2]))));
     generate(&model).refused_with("surprise is used by nothing", "same model");

@@ -79,6 +79,8 @@ pub(crate) enum Work {
     /// With the numbers that it reads and writes.
     #[default]
     Numbers,
+    /// With the numbers that it writes: it reads as many rows of a table.
+    Rows,
     /// As a product over the columns of its first input.
     OverColumns,
     /// As a product over the rows of its first input.
@@ -95,6 +97,7 @@ impl Work {
         let product = |rows: usize, b: usize| b * rows.div_ceil(4);
         match self {
             Self::Numbers => numbers(inputs) + numbers(outputs),
+            Self::Rows => 2 * numbers(outputs),
             Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
             Self::OverRows => product(outputs[0].rows, inputs[0].rows * outputs[0].width),
             Self::Pairs(op) => run.pairs(&op) * op.heads * op.size / 2 + numbers(outputs),
@@ -156,14 +159,17 @@ pub(crate) fn needs(op: &Op, inputs: &[Shape], capacity: &Capacity) -> Needs {
             Needs::product(workspace, Reads::Inputs, Work::OverRows)
         }
         Op::NormGrad(op) => Needs { workspace: rows(0) * op.norm.parts * norm::MOMENTS, ..Needs::default() },
-        Op::Sinusoid(op) => Needs { reads: Reads::Sinusoid(*op), ..Needs::default() },
-        Op::Rotate(op) => Needs { scratch: op.turning, reads: Reads::Angles(op.clone()), ..Needs::default() },
+        Op::Sinusoid(op) => Needs { reads: Reads::Sinusoid(*op), work: Work::Rows, ..Needs::default() },
+        Op::Lookup(_) => Needs { work: Work::Rows, ..Needs::default() },
+        Op::Rotate(op) => {
+            let reads = Reads::Angles(op.clone());
+            Needs { scratch: op.turning, reads, work: Work::Rows, ..Needs::default() }
+        }
         Op::Attend(op) => Needs::attend(op, attend::scratch(op, capacity)),
         Op::AttendGrad(op) => Needs::attend(&op.attend, attend::grad_scratch(op, capacity)),
         Op::AttendShow(op) => Needs::attend(&op.attend, attend::show_scratch(op, capacity)),
         Op::Store(op) => Needs { pages: Some((op.pages, op.slot, Access::Write)), ..Needs::default() },
         Op::Fill(_)
-        | Op::Lookup(_)
         | Op::LookupGrad(_)
         | Op::Add(_)
         | Op::Mul(_)

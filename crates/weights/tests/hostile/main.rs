@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use common::build;
 use common::folder;
 use common::watch::{Watched, most_held};
-use glassformer_weights::Weights;
+use glassformer_weights::{Rules, Weights};
 
 #[global_allocator]
 static ALLOCATOR: Watched = Watched;
@@ -96,6 +96,22 @@ fn the_good_files_that_these_were_made_from_are_good() {
         assert_eq!(weights.shape("w"), Some(&[2][..]), "{name}");
         assert_eq!(weights.require("w").expect("it is there").values().len(), 2, "{name}");
     }
+}
+
+#[test]
+fn tensors_of_nothing_are_harmless_whatever_their_other_sizes() {
+    let most = u32::MAX;
+    let path = folder("nothing").join("model.bin");
+    let variables = [
+        build::variable("w", &[0, most, most, most, 5], 1, 0),
+        build::variable("w_scale", &[0], 0, 0),
+        build::variable("v", &[2, 0, most, most], 0, 0),
+    ];
+    fs::write(&path, build::ctranslate2(6, &variables, &[])).expect("it can be written");
+    let weights = Weights::open(&path).unwrap_or_else(|error| panic!("{error}"));
+    assert!(weights.require("w").expect("it is there").to_f32().data().is_empty());
+    let turned = weights.remap(&Rules::new().keep("v").transpose("v").transpose("w"));
+    assert!(turned.is_ok_and(|turned| turned.weights.require("v").expect("it is there").values().is_empty()));
 }
 
 /// What is wrong with an index of PyTorch shards, and words that the message must have.

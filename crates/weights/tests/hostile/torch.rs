@@ -88,8 +88,7 @@ pub fn archives() -> Vec<Case> {
 
 /// Pickles that ask for something to be done.
 pub fn attacks() -> Vec<Case> {
-    let shell =
-        |module: &str, name: &str| program(&call(&global(module, name), &[text("touch /tmp/hacked")]));
+    let shell = |module: &str, name: &str| program(&call(&global(module, name), &[text("touch hacked")]));
     let stacked = program(&join(&[&text("posix"), &text("system"), &[0x93], &tuple(&[text("id")]), b"R"]));
     let complex = single(&tensor(storage("ComplexFloatStorage", 4), 0, &[2], &[1]));
     let module = program(&join(&[&tuple(&[text("module"), text("os")]), b"Q"]));
