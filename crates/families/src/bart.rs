@@ -149,6 +149,7 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         "decoder.embed_tokens.weight",
         "lm_head.weight",
         "embed_positions.weights",
+        "embed_positions.weight",
     ];
     Ok(family)
 }

@@ -72,6 +72,7 @@ const HARMLESS: &[&str] = &[
     "pretraining_tp",
     "problem_type",
     "remove_invalid_values",
+    "renormalize_logits",
     "repetition_penalty",
     "return_dict",
     "return_dict_in_generate",

@@ -85,9 +85,10 @@ fn feed(config: &Config) -> Result<FeedForward, Error> {
     let named =
         Config::parse(&format!("{{\"feed_forward_proj\": {:?}}}", kind.trim_start_matches("gated-")))?;
     let act = activation(&named, "feed_forward_proj", "relu")?;
-    Ok(match kind.starts_with("gated-") {
-        true => FeedForward::Gated { hidden, act, bias: false },
-        false => FeedForward::Plain { hidden, act, bias: false },
+    Ok(if kind.starts_with("gated-") {
+        FeedForward::Gated { hidden, act, bias: false }
+    } else {
+        FeedForward::Plain { hidden, act, bias: false }
     })
 }
 

@@ -41,7 +41,7 @@ pub trait Constants {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>>;
 }
 
-impl Constants for HashMap<String, Tensor> {
+impl<S: std::hash::BuildHasher> Constants for HashMap<String, Tensor, S> {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         HashMap::get(self, name).map(|tensor| Cow::Borrowed(tensor.data()))
     }

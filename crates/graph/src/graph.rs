@@ -197,10 +197,11 @@ impl Builder {
 
     fn value(&mut self, name: String, shape: Shape, origin: Origin) -> Value {
         let value = Value(self.graph.values.len());
-        let mut unique = name;
-        if self.graph.names.contains_key(&unique) {
-            let again = (2..).map(|n| format!("{unique}.{n}")).find(|n| !self.graph.names.contains_key(n));
-            unique = again.unwrap_or(unique);
+        let mut unique = name.clone();
+        let mut count = 1;
+        while self.graph.names.contains_key(&unique) {
+            count += 1;
+            unique = format!("{name}.{count}");
         }
         self.graph.names.insert(unique.clone(), value);
         self.graph.values.push(ValueInfo { name: unique, shape, origin });

@@ -74,6 +74,7 @@ impl Shape {
     }
 
     /// The same rows with another width.
+    #[must_use]
     pub const fn with_width(self, width: usize) -> Self {
         Self { rows: self.rows, width }
     }

@@ -79,5 +79,5 @@ impl std::fmt::Display for Misfit {
 }
 
 fn list(misfits: &[Misfit]) -> String {
-    misfits.iter().map(|misfit| format!("\n  {misfit}")).collect()
+    misfits.iter().fold(String::new(), |text, misfit| text + "\n  " + &misfit.to_string())
 }

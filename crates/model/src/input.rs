@@ -76,7 +76,7 @@ impl<'f> Lower<'f> {
                 Some(sum) => self.build.add("clusters", Add, &[sum, x])?,
             });
         }
-        Ok(sum.ok_or(Error::Purpose { purpose: "adaptive input", needs: "vocabulary" })?)
+        sum.ok_or(Error::Purpose { purpose: "adaptive input", needs: "vocabulary" })
     }
 
     fn patches(&mut self, at: &At<'f>, patches: &Patches) -> Result<Value, Error> {

@@ -35,7 +35,12 @@ pub fn parameters(formula: &Formula) -> Result<Vec<Parameter>, Error> {
 
 /// Whether a parameter of one row is a vector. The halting projection is a matrix of one row, so shapes cannot tell.
 fn is_vector(name: &str) -> bool {
-    [".gain", ".bias", ".u", ".v", ".class"].iter().any(|end| name.ends_with(end))
+    matches!(last(name), "gain" | "bias" | "u" | "v" | "class")
+}
+
+/// The last part of a path-like name.
+fn last(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }
 
 /// How each parameter starts: gains at 1; biases, u and v at 0; tables normal with deviation 1/√width; matrices uniform
@@ -49,9 +54,9 @@ pub fn initialise(formula: &Formula, seed: u64) -> Result<BTreeMap<String, Tenso
     for Parameter { name, shape } in parameters(formula)? {
         let mut tensor = Tensor::zeros(&shape);
         let (rows, width) = tensor.matrix();
-        if name.ends_with(".gain") {
+        if last(&name) == "gain" {
             tensor.data_mut().fill(1.0);
-        } else if name.contains(".embed.") && !name.ends_with(".weight") && !name.ends_with(".bias") {
+        } else if name.contains(".embed.") && !matches!(last(&name), "weight" | "bias") {
             let deviation = 1.0 / (width as f32).sqrt();
             tensor.data_mut().iter_mut().for_each(|x| *x = deviation * random.normal());
         } else if !is_vector(&name) {

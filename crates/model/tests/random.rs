@@ -52,7 +52,10 @@ fn the_plan_equals_the_reference() {
         let found = run(model, &cpu, &graph, &batch);
         let expected = run(model, &Reference, &graph, &batch);
         for (index, (name, _)) in graph.outputs().iter().enumerate() {
-            compare(&found[index], &expected[index], Tolerance::both(2e-4)).unwrap_or_else(|difference| {
+            // Without norms numbers grow, and so does what rounding leaves of their differences.
+            let largest = expected[index].iter().fold(1.0_f32, |most, x| most.max(x.abs()));
+            let bound = Tolerance { absolute: 2e-4 * largest, relative: 2e-4 };
+            compare(&found[index], &expected[index], bound).unwrap_or_else(|difference| {
                 panic!("seed {seed}, {name}: {difference}\n{:#?}", model.formula())
             });
         }

@@ -32,7 +32,9 @@ impl Operation for CrossEntropyGrad {
             let row = dx.row_mut(i);
             softmax(row);
             row[label] -= 1.0 - smoothing;
-            row.iter_mut().for_each(|x| *x = factor * (*x - smoothing / width));
+            for x in row {
+                *x = factor * (*x - smoothing / width);
+            }
         }
         vec![dx]
     }

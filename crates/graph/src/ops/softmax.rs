@@ -10,9 +10,13 @@ pub struct Softmax;
 /// Softmax of one row, in place.
 pub(super) fn softmax(row: &mut [f64]) {
     let most = row.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    row.iter_mut().for_each(|x| *x = (*x - most).exp());
+    for x in row.iter_mut() {
+        *x = (*x - most).exp();
+    }
     let sum: f64 = row.iter().sum();
-    row.iter_mut().for_each(|x| *x /= sum);
+    for x in row {
+        *x /= sum;
+    }
 }
 
 impl Operation for Softmax {

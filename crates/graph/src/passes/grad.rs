@@ -76,7 +76,9 @@ pub fn grad(graph: &Graph, loss: &str, of: &[&str]) -> Result<Graph, Error> {
 /// Which values depend on one of `of`, themselves included.
 fn depends_on(graph: &Graph, of: &[Value]) -> Vec<bool> {
     let mut depends = vec![false; graph.values().len()];
-    of.iter().for_each(|v| depends[v.0] = true);
+    for value in of {
+        depends[value.0] = true;
+    }
     for node in graph.nodes() {
         if node.inputs.iter().any(|v| depends[v.0]) {
             node.outputs.iter().for_each(|v| depends[v.0] = true);
