@@ -1,4 +1,4 @@
-//! `DistilBERT` (Sanh et al. 2019): BERT without token types and pooler.
+//! DistilBERT (Sanh et al. 2019): BERT without token types and pooler.
 
 use glassformer_formula::{
     Activation, Dense, Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias, Reach, Side,

@@ -1,4 +1,4 @@
-//! `LLaMA` 1 to 3 and those that differ by a flag (Touvron et al. 2023): rotary, RMS pre-norm, gated silu, grouped heads.
+//! LLaMA 1 to 3 and those that differ by a flag (Touvron et al. 2023): rotary, RMS pre-norm, gated silu, grouped heads.
 
 use glassformer_formula::{
     Activation, Attention, Depth, FeedForward, Formula, Global, Heads, Input, InputScale, Mix, Norm, Other,

@@ -1,4 +1,4 @@
-//! Longformer (Beltagy et al. 2020): `RoBERTa` with windows, and rows that see all through projections of their own.
+//! Longformer (Beltagy et al. 2020): RoBERTa with windows, and rows that see all through projections of their own.
 
 use glassformer_formula::{Attention, Global, Mix, Other, Pattern, Stack, Sublayer};
 use serde_json::Value;

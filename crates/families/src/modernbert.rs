@@ -1,4 +1,4 @@
-//! `ModernBERT` (Warner et al. 2024): rotary, pre-norm without biases, gated, windows between layers that see all.
+//! ModernBERT (Warner et al. 2024): rotary, pre-norm without biases, gated, windows between layers that see all.
 
 use glassformer_formula::{
     Attention, Dense, Depth, FeedForward, Formula, Global, Head, Mix, Norm, NormSites, Other, Pairing,

@@ -1,4 +1,4 @@
-//! `MPNet` (Song et al. 2020): `RoBERTa`'s input, and buckets in the scores of all layers.
+//! MPNet (Song et al. 2020): `RoBERTa`'s input, and buckets in the scores of all layers.
 
 use glassformer_formula::Position;
 

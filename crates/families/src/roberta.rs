@@ -1,4 +1,4 @@
-//! `RoBERTa`, XLM-R and `CamemBERT` (Liu et al. 2019): BERT whose positions begin after the padding token.
+//! RoBERTa, XLM-R and `CamemBERT` (Liu et al. 2019): BERT whose positions begin after the padding token.
 
 use glassformer_formula::{
     Activation, Dense, Formula, Head, Norm, Pool, Pooler, Position, Side, Stack, Tokens,

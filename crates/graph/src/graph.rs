@@ -191,13 +191,13 @@ impl Builder {
                 node: name.to_owned(),
                 why: format!("declared as {} and as {shape}", self.shape(value)),
             }),
-            None => Ok(self.value(name.to_owned(), shape, Origin::Leaf(leaf))),
+            None => Ok(self.value(name, shape, Origin::Leaf(leaf))),
         }
     }
 
-    fn value(&mut self, name: String, shape: Shape, origin: Origin) -> Value {
+    fn value(&mut self, name: &str, shape: Shape, origin: Origin) -> Value {
         let value = Value(self.graph.values.len());
-        let mut unique = name.clone();
+        let mut unique = name.to_owned();
         let mut count = 1;
         while self.graph.names.contains_key(&unique) {
             count += 1;
@@ -243,7 +243,7 @@ impl Builder {
             .enumerate()
             .map(|(k, &shape)| {
                 let full = if k == 0 { name.clone() } else { format!("{name}.{}", labels[k]) };
-                self.value(full, shape, Origin::Node(id, k))
+                self.value(&full, shape, Origin::Node(id, k))
             })
             .collect();
         let name = outputs.first().map_or(name, |&first| self.graph.info(first).name.clone());

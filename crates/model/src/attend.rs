@@ -1,4 +1,4 @@
-//! `MultiHead`: queries, keys and values, what they look at, and where the keys are kept.
+//! MultiHead: queries, keys and values, what they look at, and where the keys are kept.
 
 use glassformer_formula::{Attention, Depth, Global, Mix, Pattern, Position, Reach, Scale, Sharing, Source};
 use glassformer_graph::ops::{

@@ -1,4 +1,4 @@
-//! `AdamW` (Loshchilov and Hutter 2017): Adam with the weight decay applied to the weight itself.
+//! AdamW (Loshchilov and Hutter 2017): Adam with the weight decay applied to the weight itself.
 
 /// How fast, and how much of the past counts.
 #[derive(Clone, Copy, Debug, PartialEq)]

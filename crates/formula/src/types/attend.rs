@@ -1,11 +1,11 @@
-//! `MultiHead`: who looks at whom, with which heads.
+//! MultiHead: who looks at whom, with which heads.
 
 use serde::{Deserialize, Serialize};
 
 use super::position::Rotary;
 use super::stack::Norm;
 
-/// `MultiHead`: `concat(headᵢ) W_O`, `headᵢ = softmax(scale · Q Kᵀ + position) V`.
+/// MultiHead: `concat(headᵢ) W_O`, `headᵢ = softmax(scale · Q Kᵀ + position) V`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attention {
@@ -28,7 +28,7 @@ pub struct Attention {
     /// A norm of each query and key, head by head (QK norm, Qwen3).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
-    /// Other angles than the stack's rotary position has (`ModernBERT`'s windows).
+    /// Other angles than the stack's rotary position has (ModernBERT's windows).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rotary: Option<Rotary>,
 }

@@ -97,7 +97,7 @@ pub enum InputScale {
 }
 
 /// Rows from an image cut into squares: each square of `size` × `size` × `channels` numbers is one linear projection away
-/// from a row (`ViT`).
+/// from a row (ViT).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Patches {

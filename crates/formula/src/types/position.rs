@@ -35,7 +35,7 @@ pub enum Position {
         #[serde(default)]
         offset: usize,
     },
-    /// Queries and keys are rotated by an angle that grows with their position (`RoPE`, Su et al. 2021).
+    /// Queries and keys are rotated by an angle that grows with their position (RoPE, Su et al. 2021).
     Rotary(Rotary),
     /// Scores lose a head-dependent slope times the distance (Press et al. 2021).
     Alibi,
@@ -57,7 +57,7 @@ pub enum Position {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clamp: Option<usize>,
     },
-    /// Several ways at once, each in its own place: `MPNet` adds learned rows and has buckets in its scores.
+    /// Several ways at once, each in its own place: MPNet adds learned rows and has buckets in its scores.
     Together(Vec<Position>),
 }
 
@@ -183,7 +183,7 @@ pub enum Scaling {
         #[serde(default = "yes")]
         whole: bool,
     },
-    /// Slow angles are interpolated between two wavelengths (`LLaMA` 3).
+    /// Slow angles are interpolated between two wavelengths (LLaMA 3).
     Llama3 {
         /// The divisor of slow angles.
         factor: f64,
@@ -194,7 +194,7 @@ pub enum Scaling {
         /// The length trained on.
         original: usize,
     },
-    /// A divisor for each angle, one list for short and one for long texts (`LongRoPE`, Phi-3).
+    /// A divisor for each angle, one list for short and one for long texts (LongRoPE, Phi-3).
     Long {
         /// Divisors up to `original` positions.
         short: Vec<f64>,

@@ -17,7 +17,7 @@ pub struct Stack {
     pub position: Position,
     /// The sublayers of one block, in order.
     pub block: Vec<Sublayer>,
-    /// Layers with another block: where windows alternate with full views, or the first layer lacks a norm (`ModernBERT`).
+    /// Layers with another block: where windows alternate with full views, or the first layer lacks a norm (ModernBERT).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Other>,
     /// A norm after the last block (pre-norm stacks need it).

@@ -40,7 +40,7 @@ pub enum Who {
 pub enum Relative {
     /// Nothing.
     None,
-    /// Minus a head-dependent slope times the distance (`ALiBi`, Press et al. 2021).
+    /// Minus a head-dependent slope times the distance (ALiBi, Press et al. 2021).
     Alibi,
     /// A learned number of the head and the distance's bucket (T5). Further input: the table `[buckets, heads]`.
     Buckets {

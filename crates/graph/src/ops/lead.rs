@@ -1,4 +1,4 @@
-//! A learned row in the first place of every sequence: `ViT`'s class token.
+//! A learned row in the first place of every sequence: ViT's class token.
 
 use super::{Gradient, LeadGrad, Operation, Site, arity, same};
 use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};

@@ -1,4 +1,4 @@
-//! Queries and keys turned by their position (`RoPE`, Su et al. 2021).
+//! Queries and keys turned by their position (RoPE, Su et al. 2021).
 
 use super::sinusoid::position;
 use super::{Gradient, Operation, Pairing, Site, arity};
@@ -18,7 +18,7 @@ pub enum Turns {
         /// The length trained on.
         original: usize,
     },
-    /// One list up to `original` positions, another beyond (`LongRoPE`).
+    /// One list up to `original` positions, another beyond (LongRoPE).
     Long {
         /// The first list.
         short: Vec<f32>,
