@@ -107,7 +107,7 @@ impl Operation for Lookup {
             Ids::Tokens(Side::Source),
             Ids::Tokens(Side::Target),
             Ids::Types(Side::Source),
-            Ids::Cluster { side: Side::Target, from: 1, to: 3 },
+            Ids::Cluster { side: Side::Target, from: 2, to: 4 },
             Ids::Positions { side: Side::Target, offset: 2 },
         ]
         .map(|ids| Case::new(Self { ids }, &[table]))
