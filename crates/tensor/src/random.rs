@@ -11,6 +11,7 @@ pub struct Random {
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
+#[inline]
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -24,6 +25,7 @@ impl Random {
     }
 
     /// The draw number `counter` of the stream of `key`, in [0, 1), without walking there.
+    #[inline]
     pub fn at(key: u64, counter: u64) -> f32 {
         let bits = mix(mix(key).wrapping_add(counter.wrapping_mul(GOLDEN)));
         (bits >> 40) as f32 / (1_u64 << 24) as f32

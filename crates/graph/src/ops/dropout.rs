@@ -24,6 +24,7 @@ impl Dropout {
     }
 
     /// What the number at `index` (row · width + column) is multiplied by.
+    #[inline]
     pub fn factor(&self, key: u64, index: usize) -> f32 {
         if Random::at(key, index as u64) < self.rate { 0.0 } else { 1.0 / (1.0 - self.rate) }
     }
