@@ -89,18 +89,43 @@ pub(crate) enum Work {
     Pairs(Attend),
 }
 
+/// How much work there is, in units of a quarter of a nanosecond: one number read, handled and written where one core has
+/// it in its cache.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Effort {
+    /// In products: reading B, or multiplying by it where there are many rows.
+    pub products: usize,
+    /// In numbers that go from step to step, and from core to core where steps are shared out.
+    pub numbers: usize,
+}
+
+impl std::ops::Add for Effort {
+    type Output = Self;
+    fn add(self, other: Self) -> Self {
+        Self { products: self.products + other.products, numbers: self.numbers + other.numbers }
+    }
+}
+
+/// Multiplications in a unit of effort.
+const MULTIPLICATIONS: usize = 10;
+
 impl Work {
-    /// The work of a step in numbers handled, some four of which take a nanosecond.
-    pub fn of(self, inputs: &[Block], outputs: &[Block], run: &Context<'_>) -> usize {
-        let numbers = |blocks: &[Block]| blocks.iter().map(|block| block.rows * block.width).sum::<usize>();
-        // Reading B takes longer than multiplying it by a few rows.
-        let product = |rows: usize, b: usize| b * rows.div_ceil(4);
+    /// The effort of a step.
+    pub fn of(self, inputs: &[Block], outputs: &[Block], run: &Context<'_>) -> Effort {
+        let count = |blocks: &[Block]| blocks.iter().map(|block| block.rows * block.width).sum::<usize>();
+        let product = |rows: usize, b: usize| Effort {
+            products: b * rows.div_ceil(MULTIPLICATIONS),
+            numbers: count(&inputs[..1]) + count(outputs),
+        };
         match self {
-            Self::Numbers => numbers(inputs) + numbers(outputs),
-            Self::Rows => 2 * numbers(outputs),
+            Self::Numbers => Effort { products: 0, numbers: count(inputs) + count(outputs) },
+            Self::Rows => Effort { products: 0, numbers: 2 * count(outputs) },
             Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
             Self::OverRows => product(outputs[0].rows, inputs[0].rows * outputs[0].width),
-            Self::Pairs(op) => run.pairs(&op) * op.heads * op.size / 2 + numbers(outputs),
+            Self::Pairs(op) => Effort {
+                products: 2 * run.pairs(&op) * op.heads * op.size / MULTIPLICATIONS,
+                numbers: count(inputs) + count(outputs),
+            },
         }
     }
 }

@@ -13,7 +13,7 @@ use glassformer_graph::{
 
 use crate::context::{Block, Context, PagesAt, pairs};
 use crate::isa::Isa;
-use crate::kernels::{self, Call};
+use crate::kernels::{self, Call, Effort};
 use crate::team::{Team, Worker};
 use constants::Constant;
 use draft::{Count, Draft, Drafted, Home, Slot, SlotId, Step};
@@ -22,22 +22,50 @@ mod constants;
 mod draft;
 mod layout;
 
-/// The most inputs and outputs of a step: the gradient of Transformer-XL's attention has nine and six.
-const OPERANDS: usize = 16;
+/// The most inputs and outputs of a step, which are bound on the stack: the gradient of an adaptive softmax with fourteen
+/// clusters has thirty.
+const OPERANDS: usize = 32;
 
-/// A phase with less work than this, in numbers handled, is done by one worker, and a run whose phases have less than this
-/// on average by the caller alone.
-///
-/// It is a microsecond's work. A barrier of two workers takes 0.35 µs and one of five 0.8 µs where each has a core, and to
-/// wake a helper that sleeps takes 50 µs, so below this nothing is gained. Twelve layers of width 64 take 100 µs for one
-/// row alone, and took 140 µs and 170 µs on two and eight workers.
-const SMALL: usize = 4096;
+/// What is worth sharing out.
+#[derive(Clone, Copy)]
+enum Sharing {
+    /// What `is_small` and `is_worth_it` leave.
+    Worthwhile,
+    /// Everything.
+    Always,
+}
+
+impl Sharing {
+    /// Whether a phase is so small that one worker does it: a microsecond, about what kernels cut their work into.
+    fn is_small(self, phase: Effort) -> bool {
+        match self {
+            Self::Worthwhile => phase.products + phase.numbers < 4096,
+            Self::Always => false,
+        }
+    }
+
+    /// Whether a run is shared out among `workers`, or done by the caller alone.
+    ///
+    /// Shared, products take their part of the time, but what goes from step to step must often be fetched from another
+    /// core, and each phase has its barrier. The factors are fitted to stacks of twelve layers, of width 16 to 256 and with
+    /// 1 and 16 rows, on 1 to 8 of 16 cores (`examples/overhead`): width 64 and one row take 100 µs alone, and took 140 µs
+    /// on two workers and 170 µs on eight; width 128 and one row 360 µs alone, and 280 µs on two.
+    fn is_worth_it(self, run: Effort, phases: usize, workers: usize) -> bool {
+        match self {
+            Self::Worthwhile => {
+                let barriers = phases * (2048 + 300 * workers);
+                run.products * (workers - 1) > 5 * run.numbers / 2 + barriers * workers
+            }
+            Self::Always => true,
+        }
+    }
+}
 
 /// The CPU backend. Plans that it prepares share its threads and take turns on them.
 pub struct Cpu {
     team: Arc<Team>,
     isa: Isa,
-    small: usize,
+    sharing: Sharing,
 }
 
 impl Cpu {
@@ -53,13 +81,13 @@ impl Cpu {
     pub fn with_isa(threads: usize, isa: Isa) -> Self {
         assert!(isa.is_available(), "this machine does not have {isa}");
         let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
-        Self { team: Arc::new(Team::new(threads)), isa, small: SMALL }
+        Self { team: Arc::new(Team::new(threads)), isa, sharing: Sharing::Worthwhile }
     }
 
     /// Shares out even what one thread would do faster: for tests and measurements.
     #[must_use]
     pub fn sharing_everything(self) -> Self {
-        Self { small: 0, ..self }
+        Self { sharing: Sharing::Always, ..self }
     }
 
     /// How many threads it has.
@@ -83,7 +111,15 @@ impl Backend for Cpu {
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
         let Drafted { slots, steps, outputs, wanted, floats, scratch } = Draft::of(graph, capacity);
-        debug_assert!(steps.iter().all(|step| step.operands.len() <= OPERANDS));
+        if let Some(node) =
+            graph.nodes().iter().find(|node| node.inputs.len() + node.outputs.len() + 2 > OPERANDS)
+        {
+            let why = format!("it has {} inputs and {} outputs", node.inputs.len(), node.outputs.len());
+            return Err(Error::Shape {
+                node: node.name.clone(),
+                why: format!("{why}, more than {OPERANDS} in all"),
+            });
+        }
         Ok(Box::new(Plan {
             constants: constants::make(&wanted, graph, weights)?,
             limits: Limits::of(graph),
@@ -91,7 +127,7 @@ impl Backend for Cpu {
             capacity: *capacity,
             team: self.team.clone(),
             isa: self.isa,
-            small: self.small,
+            sharing: self.sharing,
             slots,
             phases: steps.chunk_by(|a, b| a.phase == b.phase).map(<[_]>::len).collect(),
             steps,
@@ -109,7 +145,7 @@ struct Plan {
     limits: Limits,
     team: Arc<Team>,
     isa: Isa,
-    small: usize,
+    sharing: Sharing,
     slots: Vec<Slot>,
     steps: Vec<Step>,
     /// How many steps each phase has.
@@ -163,10 +199,11 @@ impl Runner for Plan {
         let bound = Bound { plan: self, arena, run: &run };
         // SAFETY: the arena has `floats` numbers and belongs to this run, as do the pages; the batch was admitted.
         let walk = |worker: &Worker<'_>| unsafe { bound.walk(worker) };
-        if self.team.size() > 1 && bound.is_small() {
-            self.team.run_alone(walk)
+        let workers = self.team.size();
+        if workers > 1 && self.sharing.is_worth_it(bound.effort(&self.steps), self.phases.len(), workers) {
+            self.team.run(&walk);
         } else {
-            self.team.run(&walk)
+            self.team.run_alone(walk);
         }
 
         let mut views = std::mem::take(state.views_mut());
@@ -213,7 +250,7 @@ impl Bound<'_> {
         for &count in phases {
             let (phase, later) = rest.split_at(count);
             rest = later;
-            let small = worker.count > 1 && self.work(phase) < self.plan.small;
+            let small = worker.count > 1 && self.plan.sharing.is_small(self.effort(phase));
             if before.is_some_and(|before| !(before && small)) {
                 worker.barrier();
             }
@@ -245,19 +282,14 @@ impl Bound<'_> {
         }
     }
 
-    /// Whether the whole run is not worth waking anybody.
-    fn is_small(&self) -> bool {
-        self.work(&self.plan.steps) < self.plan.phases.len() * self.plan.small
-    }
-
-    /// The work of some steps, in numbers.
-    fn work(&self, steps: &[Step]) -> usize {
+    /// The effort of some steps.
+    fn effort(&self, steps: &[Step]) -> Effort {
         let of_step = |step: &Step| {
             let blocks = self.blocks(step);
             let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
             step.work.of(inputs, outputs, self.run)
         };
-        steps.iter().map(of_step).sum()
+        steps.iter().map(of_step).fold(Effort::default(), |sum, step| sum + step)
     }
 
     /// What a step reads and writes.
