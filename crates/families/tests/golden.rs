@@ -46,7 +46,7 @@ fn sequences(golden: &Weights, formula: &Formula, global: &[usize]) -> Vec<Seque
             ..Sequence::default()
         }
     };
-    (0..).take_while(|&i| list(i, "ids").is_some()).map(one).collect()
+    (0..100).take_while(|&i| list(i, "ids").is_some()).map(one).collect()
 }
 
 /// What is not read yet, and must say so: Gemma 2 caps its scores, Transformer-XL projects its embeddings in its own way, and
