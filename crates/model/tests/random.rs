@@ -44,7 +44,7 @@ fn for_random(seeds: u64, count: usize, check: impl Fn(u64, &Model, &mut Random,
 
 #[test]
 fn the_plan_equals_the_reference() {
-    let cpu = Cpu::new(2);
+    let cpu = Cpu::new(2).sharing_everything();
     for_random(SEEDS, 3, |seed, model, _, batch, patches| {
         let graph = model.graph(Purpose::Whole).expect("it lowers");
         let (mut batch, patches) = (batch.clone(), patches.concat());
@@ -64,7 +64,7 @@ fn the_plan_equals_the_reference() {
 
 #[test]
 fn a_batch_of_any_size_on_any_number_of_threads_gives_the_same_bits() {
-    let teams = [1, 2, 5].map(Cpu::new);
+    let teams = [1, 2, 5].map(|threads| Cpu::new(threads).sharing_everything());
     for count in [1, 3, 17] {
         for_random(SEEDS / 5, count, |seed, model, _, batch, patches| {
             let graph = model.graph(Purpose::Whole).expect("it lowers");
@@ -91,7 +91,7 @@ fn a_batch_of_any_size_on_any_number_of_threads_gives_the_same_bits() {
 
 #[test]
 fn tapping_everything_changes_no_bit() {
-    let cpu = Cpu::new(2);
+    let cpu = Cpu::new(2).sharing_everything();
     for_random(SEEDS / 3, 2, |seed, model, _, batch, patches| {
         let graph = model.graph(Purpose::Whole).expect("it lowers");
         let names = tap::all(&graph);
@@ -156,7 +156,7 @@ fn stepped(
 
 #[test]
 fn cached_steps_equal_the_whole_run_bit_by_bit() {
-    let cpu = Cpu::new(2);
+    let cpu = Cpu::new(2).sharing_everything();
     for_random(SEEDS, 1, |seed, model, random, batch, patches| {
         if model.formula().target.is_none() {
             return;
