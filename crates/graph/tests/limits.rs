@@ -48,7 +48,7 @@ fn refusal(graph: &Arc<Graph>, state: &mut State, batch: &Batch<'_>) -> String {
 }
 
 /// One target sequence of two rows, as `span` says.
-fn two_rows<'a>(numbers: &'a [f32], span: Span) -> Batch<'a> {
+fn two_rows(numbers: &[f32], span: Span) -> Batch<'_> {
     let mut batch = Batch { inputs: vec![&numbers[..2 * WIDTH]], ..Batch::default() };
     batch.target.push_rows(2, span);
     batch
