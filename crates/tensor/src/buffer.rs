@@ -67,7 +67,7 @@ mod tests {
         for len in [0, 1, 7, 16, 1000] {
             let buffer = Buffer::zeros(len);
             assert_eq!(buffer.len(), len);
-            assert!(len == 0 || buffer.as_ptr() as usize % ALIGNMENT == 0);
+            assert!(len == 0 || (buffer.as_ptr() as usize).is_multiple_of(ALIGNMENT));
             assert!(buffer.clone().iter().all(|&x| x == 0.0));
         }
     }
