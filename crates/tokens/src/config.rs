@@ -6,6 +6,7 @@ use crate::error::Error;
 use crate::files::Folder;
 
 /// A token that is found in a text as it stands.
+#[allow(clippy::struct_excessive_bools)] // the fields of the files, under their names
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Token {
     pub content: String,
@@ -181,12 +182,9 @@ impl Config {
         self.values.get(key)?.as_bool()
     }
 
-    /// A flag that may be neither: `Some(None)` where the file says null.
-    pub fn maybe_flag(&self, key: &str) -> Option<Option<bool>> {
-        match self.values.get(key)? {
-            Value::Null => Some(None),
-            value => value.as_bool().map(Some),
-        }
+    /// Whether a file says anything of this, if only that it is nothing.
+    pub fn says(&self, key: &str) -> bool {
+        self.values.contains_key(key)
     }
 
     /// A whole number.

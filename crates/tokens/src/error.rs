@@ -1,5 +1,6 @@
 //! What can be wrong with a tokenizer, a text or a chat template.
 
+use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -129,7 +130,7 @@ impl Error {
     }
 
     /// A file that is not what its name says.
-    pub(crate) fn broken(place: impl ToString, reason: impl ToString) -> Self {
+    pub(crate) fn broken(place: impl Display, reason: impl Display) -> Self {
         Self::Broken { place: place.to_string(), reason: clip(&reason.to_string()) }
     }
 }

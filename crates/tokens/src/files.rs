@@ -22,11 +22,6 @@ impl Folder<'_> {
         path.is_file().then_some(path)
     }
 
-    /// The whole file, or `None` where there is none.
-    pub fn read(self, name: &str) -> Result<Option<Vec<u8>>, Error> {
-        self.has(name).map(|path| read(&path)).transpose()
-    }
-
     /// The value in a JSON file, or `None` where there is none.
     pub fn json<T: DeserializeOwned>(self, name: &str) -> Result<Option<T>, Error> {
         let Some(path) = self.has(name) else { return Ok(None) };

@@ -62,8 +62,11 @@ impl Tokenizer {
     ///
     /// Texts are cut as llama.cpp cuts them, which is how the models were trained; where a file does not say whether
     /// texts begin or end with a special token, its rules decide too.
-    pub fn from_gguf(vocabulary: GgufVocabulary) -> Result<Self, Error> {
-        let GgufVocabulary { tokens, scores, token_types, .. } = &vocabulary;
+    ///
+    /// # Errors
+    /// A kind of vocabulary that is not known, or one that contradicts itself.
+    pub fn from_gguf(vocabulary: &GgufVocabulary) -> Result<Self, Error> {
+        let GgufVocabulary { tokens, scores, token_types, .. } = vocabulary;
         let fits = |length: usize| length == 0 || length == tokens.len();
         if tokens.is_empty() {
             return Err(Error::broken(PLACE, "there are no tokens"));
@@ -135,7 +138,7 @@ impl GgufVocabulary {
     }
 
     /// SentencePiece's algorithms over the file's pieces.
-    fn pieces(self, algorithm: Algorithm) -> Result<Tokenizer, Error> {
+    fn pieces(&self, algorithm: Algorithm) -> Result<Tokenizer, Error> {
         let t5 = algorithm == Algorithm::Unigram;
         let mut tokens = self.tokens.clone();
         if t5 {
@@ -196,7 +199,7 @@ impl GgufVocabulary {
         Ok(Tokenizer::from_pieces(pieces, ids, &config))
     }
 
-    fn byte_level(self) -> Result<Tokenizer, Error> {
+    fn byte_level(&self) -> Result<Tokenizer, Error> {
         let pre = self.pre.as_deref().unwrap_or("");
         let Some(words) = Words::named(pre) else {
             return Err(Error::Unsupported {
@@ -224,7 +227,7 @@ impl GgufVocabulary {
     }
 
     /// BERT's pieces: files mark the beginning of a word with ▁ instead of its continuation with `##`.
-    fn word_piece(self) -> Result<Tokenizer, Error> {
+    fn word_piece(&self) -> Result<Tokenizer, Error> {
         let spelled = |(id, token): (usize, &String)| match token.strip_prefix('▁') {
             Some(word) => word.to_owned(),
             None if self.kind(id) != Kind::Normal || (token.starts_with('[') && token.ends_with(']')) => {

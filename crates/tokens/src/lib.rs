@@ -28,11 +28,13 @@
 #![forbid(unsafe_code)]
 
 mod added;
+mod chat;
 mod config;
 mod encoding;
 mod error;
 mod files;
 mod gguf;
+mod jinja;
 mod library;
 mod open;
 mod pieced;
@@ -41,6 +43,7 @@ mod stream;
 mod tokenizer;
 mod vocabulary;
 
+pub use chat::{ChatTemplate, Conversation, Ending};
 pub use encoding::{Encoding, Part, Span, Special, SpecialText};
 pub use error::Error;
 pub use gguf::GgufVocabulary;

@@ -46,6 +46,9 @@ impl Tokenizer {
     /// `target.spm` and `vocab.json`; BERT's `vocab.txt`; GPT-2's and RoBERTa's `vocab.json` and `merges.txt`;
     /// CTranslate2's `shared_vocabulary.json` (or `.txt`, or one for each language) with a SentencePiece model; a
     /// SentencePiece model alone.
+    ///
+    /// # Errors
+    /// None of these is there, a file cannot be read or is broken, or asks for what is not supported.
     pub fn open(folder: impl AsRef<Path>) -> Result<Self, Error> {
         let folder = Folder(folder.as_ref());
         std::fs::read_dir(folder.0).map_err(Error::io("list", folder.0))?;

@@ -108,7 +108,9 @@ impl Pieced {
         let mut encoding = Encoding::default();
         let add = |ids: &[u32], part, encoding: &mut Encoding| {
             if special == Special::Add {
-                ids.iter().for_each(|&id| encoding.push_special(id, part));
+                for &id in ids {
+                    encoding.push_special(id, part);
+                }
             }
         };
         let each = self.around.pair == Pair::Each;

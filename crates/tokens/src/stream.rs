@@ -29,6 +29,9 @@ impl Stream {
     }
 
     /// One more token; what text is certain now. The tokenizer must be the one that made this stream.
+    ///
+    /// # Errors
+    /// The tokenizers library failed on these tokens.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> Result<String, Error> {
         if self.special == SpecialText::Skip && tokenizer.is_special(id) {
             return Ok(String::new());
@@ -57,6 +60,9 @@ impl Stream {
     }
 
     /// The rest of the text, when no more tokens come.
+    ///
+    /// # Errors
+    /// The tokenizers library failed on these tokens.
     pub fn finish(self, tokenizer: &Tokenizer) -> Result<String, Error> {
         let mut text = tokenizer.decode(&self.ids, self.special)?;
         Ok(if text.is_char_boundary(self.given) { text.split_off(self.given) } else { String::new() })

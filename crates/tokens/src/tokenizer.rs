@@ -119,17 +119,26 @@ impl Tokenizer {
     /// A text as tokens.
     ///
     /// Nothing is cut and nothing is padded, whatever the files say: see [`Tokenizer::max_length`].
+    ///
+    /// # Errors
+    /// [`Error::LongText`], or a pattern of the tokenizer's that gives up on the text.
     pub fn encode(&self, text: &str, special: Special) -> Result<Encoding, Error> {
         self.encode_texts(text, None, special)
     }
 
     /// Two texts that belong together, such as a question and a context, as the tokens of one sequence.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
     pub fn encode_pair(&self, first: &str, second: &str, special: Special) -> Result<Encoding, Error> {
         self.encode_texts(first, Some(second), special)
     }
 
     /// Bytes that should be UTF-8 as tokens. What is not UTF-8 becomes U+FFFD first, as the reference gets it from
     /// decoding with `errors="replace"`; spans refer to that text, which is returned too.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
     pub fn encode_bytes<'b>(
         &self,
         bytes: &'b [u8],
@@ -141,9 +150,12 @@ impl Tokenizer {
 
     /// A text in the language of the output, as a model learns it: the same as [`Tokenizer::encode`], except where
     /// the two languages have models of their own.
+    ///
+    /// # Errors
+    /// As [`Tokenizer::encode`].
     pub fn encode_target(&self, text: &str, special: Special) -> Result<Encoding, Error> {
         match &self.engine {
-            Engine::Pieced(pieces) => self.encode_pieces(pieces, &pieces.target, (text, None), special),
+            Engine::Pieced(pieces) => encode_pieces(pieces, &pieces.target, (text, None), special),
             Engine::Library(_) => self.encode(text, special),
         }
     }
@@ -154,29 +166,14 @@ impl Tokenizer {
                 check_length(first, second)?;
                 library.encode(first, second, special)
             }
-            Engine::Pieced(pieces) => self.encode_pieces(pieces, &pieces.source, (first, second), special),
+            Engine::Pieced(pieces) => encode_pieces(pieces, &pieces.source, (first, second), special),
         }
     }
 
-    fn encode_pieces(
-        &self,
-        pieces: &Pieced,
-        side: &Side,
-        (first, second): (&str, Option<&str>),
-        special: Special,
-    ) -> Result<Encoding, Error> {
-        check_length(first, second)?;
-        let mut encoding = pieces.encode(side, first, second, special);
-        let positions = [Positions::new(first), Positions::new(second.unwrap_or(""))];
-        let chars = |(span, part): (&Span, &Option<Part>)| {
-            let positions = &positions[usize::from(*part == Some(Part::Second))];
-            Span { start: positions.char(span.start), end: positions.char(span.end) }
-        };
-        encoding.chars = encoding.bytes.iter().zip(&encoding.parts).map(chars).collect();
-        Ok(encoding)
-    }
-
     /// Tokens as a text. Ids that are not in the vocabulary are left out.
+    ///
+    /// # Errors
+    /// The tokenizers library failed on these tokens.
     pub fn decode(&self, ids: &[u32], special: SpecialText) -> Result<String, Error> {
         let text = match &self.engine {
             Engine::Library(library) => library.decode(ids, special)?,
@@ -254,6 +251,24 @@ impl std::fmt::Debug for Tokenizer {
             .field("tokens", &self.vocabulary.len())
             .finish_non_exhaustive()
     }
+}
+
+/// With the models of one side of a pair of languages.
+fn encode_pieces(
+    pieces: &Pieced,
+    side: &Side,
+    (first, second): (&str, Option<&str>),
+    special: Special,
+) -> Result<Encoding, Error> {
+    check_length(first, second)?;
+    let mut encoding = pieces.encode(side, first, second, special);
+    let positions = [Positions::new(first), Positions::new(second.unwrap_or(""))];
+    let chars = |(span, part): (&Span, &Option<Part>)| {
+        let positions = &positions[usize::from(*part == Some(Part::Second))];
+        Span { start: positions.char(span.start), end: positions.char(span.end) }
+    };
+    encoding.chars = encoding.bytes.iter().zip(&encoding.parts).map(chars).collect();
+    Ok(encoding)
 }
 
 fn check_length(first: &str, second: Option<&str>) -> Result<(), Error> {

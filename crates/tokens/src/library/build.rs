@@ -39,7 +39,7 @@ impl WordPiece {
         Self {
             vocabulary: lines.map(|(id, line)| (line.trim_end().to_owned(), id.into())).collect(),
             lowercase: config.flag("do_lower_case").unwrap_or(true),
-            strip_accents: config.maybe_flag("strip_accents").flatten(),
+            strip_accents: config.flag("strip_accents"),
             chinese: config.flag("tokenize_chinese_chars").unwrap_or(true),
         }
     }

@@ -110,7 +110,7 @@ impl Library {
             let changed = BertNormalizer::new(
                 bert.clean_text,
                 flag("tokenize_chinese_chars", bert.handle_chinese_chars),
-                config.maybe_flag("strip_accents").unwrap_or(bert.strip_accents),
+                if config.says("strip_accents") { config.flag("strip_accents") } else { bert.strip_accents },
                 flag("do_lower_case", bert.lowercase),
             );
             guarded("change the normaliser", || self.inner.with_normalizer(Some(changed)).map(|_| ()))?;

@@ -111,7 +111,7 @@ impl Pattern {
         Ok(())
     }
 
-    fn failed(&self, reason: impl ToString) -> Error {
+    fn failed(&self, reason: impl std::fmt::Display) -> Error {
         Error::Pattern { pattern: clip(&self.source), reason: reason.to_string() }
     }
 }

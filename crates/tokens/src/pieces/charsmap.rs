@@ -42,7 +42,7 @@ impl Charsmap {
         let Some((units, texts)) = rest.split_at_checked(length) else {
             return fault("announces more units than there are");
         };
-        if length == 0 || length % (4 * 256) != 0 {
+        if length == 0 || !length.is_multiple_of(4 * 256) {
             return fault("is not made of whole blocks");
         }
         let units: Vec<u32> =

@@ -55,11 +55,12 @@ impl Model {
                 Some(Kind::Normal | Kind::User | Kind::Unused | Kind::Byte) => {
                     let mut piece = piece;
                     let rules = &self.normalizer;
-                    if beginning && (rules.add_dummy_prefix || rules.remove_extra_whitespaces) {
-                        if let Some(rest) = piece.strip_prefix('▁') {
-                            piece = rest;
-                            gone = !rules.remove_extra_whitespaces;
-                        }
+                    if beginning
+                        && (rules.add_dummy_prefix || rules.remove_extra_whitespaces)
+                        && let Some(rest) = piece.strip_prefix('▁')
+                    {
+                        piece = rest;
+                        gone = !rules.remove_extra_whitespaces;
                     }
                     text.extend(piece.chars().map(|c| if c == '▁' { ' ' } else { c }));
                 }
@@ -74,16 +75,11 @@ impl Model {
 fn flush(bytes: &mut Vec<u8>, text: &mut String) {
     let mut rest = bytes.as_slice();
     while !rest.is_empty() {
-        let length = match valid_char(rest) {
-            Some(length) => {
-                text.push_str(std::str::from_utf8(&rest[..length]).unwrap_or("\u{fffd}"));
-                length
-            }
-            None => {
-                text.push('\u{fffd}');
-                1
-            }
+        let (shown, length) = match valid_char(rest) {
+            Some(length) => (std::str::from_utf8(&rest[..length]).unwrap_or("\u{fffd}"), length),
+            None => ("\u{fffd}", 1),
         };
+        text.push_str(shown);
         rest = &rest[length..];
     }
     bytes.clear();

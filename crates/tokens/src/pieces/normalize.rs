@@ -7,6 +7,7 @@ use super::trie::Trie;
 pub(crate) const SPACE: &[u8] = "▁".as_bytes();
 
 /// How a text is prepared.
+#[allow(clippy::struct_excessive_bools)] // the switches of the format, under its names
 #[derive(Debug, Default)]
 pub(crate) struct Normalizer {
     /// Characters that become others.

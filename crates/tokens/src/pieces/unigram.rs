@@ -19,8 +19,8 @@ const UNREACHED: u32 = u32::MAX;
 
 /// Cuts a text that was normalised.
 ///
-/// The sums run in the same widths as SentencePiece's own, double for a piece and single for a path: on a long text the
-/// path's rounding decides between pieces of nearly equal score, and the reference's choice is wanted.
+/// The sums are of single width and run from the beginning of the text, as SentencePiece's own do: where two ways are
+/// equally good, as in `---` out of `-` and `--`, their rounding decides, and the reference's choice is wanted.
 pub(super) fn cut(model: &Model, text: &[u8]) -> Vec<Cut> {
     let mut best = vec![Best { score: 0.0, id: 0, start: UNREACHED }; text.len() + 1];
     let unknown = model.lowest - UNKNOWN_PENALTY;
@@ -38,13 +38,13 @@ pub(super) fn cut(model: &Model, text: &[u8]) -> Vec<Cut> {
             let score = match piece.kind {
                 Kind::Unused => continue,
                 // a symbol of the user's always wins
-                Kind::User => f64::from(length as f32 * model.highest) - 0.1,
-                Kind::Normal | Kind::Unknown | Kind::Control | Kind::Byte => f64::from(piece.score),
+                Kind::User => length as f32 * model.highest - 0.1,
+                Kind::Normal | Kind::Unknown | Kind::Control | Kind::Byte => piece.score,
             };
-            let score = score + f64::from(here);
+            let score = score + here;
             let target = &mut best[start + length];
-            if target.start == UNREACHED || score > f64::from(target.score) {
-                *target = Best { score: score as f32, id, start: start as u32 };
+            if target.start == UNREACHED || score > target.score {
+                *target = Best { score, id, start: start as u32 };
             }
             single |= length == width;
         }
@@ -66,4 +66,32 @@ pub(super) fn cut(model: &Model, text: &[u8]) -> Vec<Cut> {
     }
     cuts.reverse();
     cuts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::model::{Algorithm, Duplicates, Kind, Model, Parts, Piece};
+    use super::super::normalize::Normalizer;
+
+    /// Sums of double width chose `--` and `-` here, as `opus-zh-en` has them; SentencePiece 0.2.2 chooses the other.
+    #[test]
+    fn of_two_equal_ways_the_reference_takes_the_first_that_it_finds() {
+        let piece = |text: &str, score, kind| Piece { text: text.into(), score, kind };
+        let model = Model::new(Parts {
+            pieces: vec![
+                piece("<unk>", 0.0, Kind::Unknown),
+                piece("x", -17.726_3, Kind::Normal),
+                piece("-", -7.255_681_5, Kind::Normal),
+                piece("--", -10.939_608, Kind::Normal),
+            ],
+            algorithm: Algorithm::Unigram,
+            normalizer: Normalizer::default(),
+            byte_fallback: false,
+            unknown_text: String::new(),
+            duplicates: Duplicates::Refuse,
+        })
+        .unwrap();
+        let ids: Vec<u32> = model.encode("x---").into_iter().map(|found| found.id).collect();
+        assert_eq!(ids, [1, 2, 3]);
+    }
 }
