@@ -14,7 +14,7 @@ use crate::jinja::{Limits, Now, Template};
 /// What a rendering may use besides what its input does.
 const STEPS: u64 = 4_000_000;
 const BYTES: u64 = 64 << 20;
-const DEPTH: usize = 400;
+const DEPTH: usize = 1000;
 
 /// The chat templates of a model, which are programs in the language Jinja.
 ///

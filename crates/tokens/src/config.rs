@@ -1,5 +1,7 @@
 //! `tokenizer_config.json`, `special_tokens_map.json` and `added_tokens.json`: what is said of a tokenizer beside it.
 
+use std::collections::{HashMap, HashSet};
+
 use serde_json::{Map, Value};
 
 use crate::error::Error;
@@ -67,6 +69,8 @@ pub(crate) struct Config {
     pub model_type: Option<String>,
     /// Tokens that were added to the vocabulary, in the order of their ids.
     added: Vec<(u32, Token)>,
+    /// Where each of these is in that list: a file may hold very many.
+    places: HashMap<String, usize>,
     /// Special tokens with a name.
     named: Vec<(String, Token)>,
     /// Special tokens without one.
@@ -97,6 +101,7 @@ impl Config {
         let mut config = Self {
             class: text(&values, "tokenizer_class").or_else(|| text(&model, "tokenizer_class")),
             model_type: text(&model, "model_type"),
+            places: added.iter().enumerate().map(|(at, (_, token))| (token.content.clone(), at)).collect(),
             added,
             named: Vec::new(),
             extra: Vec::new(),
@@ -122,8 +127,8 @@ impl Config {
         }
         // The wishes of a token stand where it was added.
         for token in self.named.iter_mut().map(|(_, token)| token).chain(&mut self.extra) {
-            if let Some((_, added)) = self.added.iter_mut().find(|(_, added)| added.content == token.content)
-            {
+            if let Some(&at) = self.places.get(&token.content) {
+                let (_, added) = &mut self.added[at];
                 added.special = true;
                 *token = added.clone();
             }
@@ -144,16 +149,10 @@ impl Config {
         }
     }
 
-    /// Adds a special token without a name.
-    pub fn add(&mut self, token: Token) {
-        if !self.tokens().any(|known| known.content == token.content) {
-            self.extra.push(token);
-        }
-    }
-
-    /// The same for one that is known to be new, and need not be special.
-    pub fn push(&mut self, token: Token) {
-        self.extra.push(token);
+    /// Adds tokens without a name; those that are there already stay as they are.
+    pub fn extend(&mut self, tokens: impl IntoIterator<Item = Token>) {
+        let mut known: HashSet<String> = self.tokens().map(|token| token.content.clone()).collect();
+        self.extra.extend(tokens.into_iter().filter(|token| known.insert(token.content.clone())));
     }
 
     /// The special token of a name.
@@ -169,7 +168,7 @@ impl Config {
 
     /// The id that a token was added with.
     pub fn added_id(&self, content: &str) -> Option<u32> {
-        self.added.iter().find(|(_, token)| token.content == content).map(|&(id, _)| id)
+        self.places.get(content).map(|&at| self.added[at].0)
     }
 
     /// Names and texts of the special tokens, as chat templates get them.

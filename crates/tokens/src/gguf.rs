@@ -1,6 +1,5 @@
 //! The vocabulary of a GGUF file.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
@@ -123,17 +122,16 @@ impl GgufVocabulary {
                 config.name_by_default(name, Token::special(token.as_str()));
             }
         }
-        let named: HashSet<u32> = self.special().into_iter().filter_map(|(_, id)| id).collect();
-        for (id, token) in (0..).zip(&self.tokens) {
-            let special = match self.kind(id as usize) {
-                Kind::Control | Kind::Unknown => true,
-                Kind::User => false,
-                Kind::Normal | Kind::Unused | Kind::Byte => continue,
-            };
-            if !token.is_empty() && !named.contains(&id) {
-                config.push(Token { special, ..Token::special(token.as_str()) });
-            }
-        }
+        let found =
+            (0..).zip(&self.tokens).filter(|(_, token)| !token.is_empty()).filter_map(|(id, token)| {
+                let special = match self.kind(id) {
+                    Kind::Control | Kind::Unknown => true,
+                    Kind::User => false,
+                    Kind::Normal | Kind::Unused | Kind::Byte => return None,
+                };
+                Some(Token { special, ..Token::special(token.as_str()) })
+            });
+        config.extend(found);
         config
     }
 

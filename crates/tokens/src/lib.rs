@@ -23,6 +23,10 @@
 //! # }
 //! ```
 //!
+//! Where it differs from transformers, on purpose: a `tokenizer.json` is taken as it stands, where some Python classes
+//! rebuild it; a SentencePiece model alone is run as SentencePiece runs it, where transformers converts it; and the words of
+//! a GGUF file are cut as llama.cpp cuts them. Text that a template marks as safe HTML is plain text.
+//!
 //! Reading order: `open` (which files make which tokenizer), `tokenizer` (what the rest of the engine sees), then
 //! `pieces` (SentencePiece) or `library` (everything that can be written as a `tokenizer.json`).
 #![forbid(unsafe_code)]

@@ -119,7 +119,8 @@ fn byte_level(vocabulary: &Path, merges: &Path, mut config: Config) -> Result<To
         let hint = "load it in transformers and save it again, which writes tokenizer.json";
         return Err(Error::Unsupported { place, what, hint });
     }
-    let roberta = config.is_for(&["roberta", "bart", "longformer", "led"])
+    let roberta = config.is_for(&["roberta", "bart", "longformer", "ledtokenizer"])
+        || config.model_type.as_deref() == Some("led")
         || (config.class.is_none() && config.model_type.is_none() && has("<s>") && !has("<|endoftext|>"));
     let (around, names): (_, &[(&str, &str)]) = if roberta {
         let names = &[
@@ -307,9 +308,7 @@ fn sentence_piece(path: &Path, mut config: Config) -> Result<Tokenizer, Error> {
     }
     if family == Family::T5 {
         let count = config.number("extra_ids").unwrap_or(100).min(MOST_SENTINELS);
-        for number in (0..count).rev() {
-            config.add(Token::special(format!("<extra_id_{number}>")));
-        }
+        config.extend((0..count).rev().map(|number| Token::special(format!("<extra_id_{number}>"))));
     }
     Ok(around_pieces(file, family, &config))
 }

@@ -384,3 +384,21 @@ fn files_with_random_bytes_changed_never_panic() {
         }
     }
 }
+
+#[test]
+fn very_many_special_tokens_take_no_time() {
+    let many: serde_json::Map<String, Value> = (0..100_000)
+        .map(|id| ((id + 1000).to_string(), json!({"content": format!("<{id}>"), "special": true})))
+        .collect();
+    let config =
+        json!({"added_tokens_decoder": many, "extra_ids": 1_000_000, "tokenizer_class": "T5Tokenizer"})
+            .to_string();
+    let begin = Instant::now();
+    let model = fs::read(fixture("t5").join("spiece.model")).unwrap();
+    attempt("many-t5", &[("spiece.model", &model), ("tokenizer_config.json", config.as_bytes())]).unwrap();
+    let vocabulary = fs::read(fixture("wordpiece-cased").join("vocab.txt")).unwrap();
+    let config = config.replace("T5Tokenizer", "BertTokenizer");
+    attempt("many-bert", &[("vocab.txt", &vocabulary), ("tokenizer_config.json", config.as_bytes())])
+        .unwrap();
+    println!("{:.2} s", begin.elapsed().as_secs_f64());
+}

@@ -169,6 +169,15 @@ fn templates_that_never_end_or_explode_are_errors_within_a_second() {
         ("{% for i in range(99999) %}{{ ('a' * 1000000) in ('b' * 1000000) }}{% endfor %}", "searching"),
         ("{{ (range(99999)|list * 50)|unique|list|length }}", "comparing all with all"),
         ("{{ (range(99999)|list * 50)|sort|length }}", "sorting"),
+        (
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% macro m() %}{% endmacro %}{% endfor %}{% endfor %}",
+            "macros",
+        ),
+        (
+            "{% for i in range(99999) %}{% for j in range(99999) %}{% set n = namespace() %}{% endfor %}{% endfor %}",
+            "namespaces",
+        ),
+        ("{{ ['é' * 30000000] }}", "quoting"),
         ("{% for m in messages recursive %}{{ loop(messages) }}{% endfor %}", "a loop in itself"),
         ("{{ ''.join(['x' * 1000000] * 1000000) }}", "a method"),
         (

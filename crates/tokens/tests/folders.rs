@@ -285,3 +285,10 @@ fn marian_translates_the_ids_that_the_reference_gives() {
     let light = Tokenizer::open(folder.join("ctranslate2")).unwrap();
     assert_eq!(light.encode("今天天气很好，我们去公园散步吧。", Special::Add).unwrap().ids, ids);
 }
+
+#[test]
+fn threads_can_share_what_was_opened() {
+    fn shared<T: Send + Sync>() {}
+    shared::<Tokenizer>();
+    shared::<glassformer_tokens::ChatTemplate>();
+}

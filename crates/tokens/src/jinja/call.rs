@@ -119,7 +119,7 @@ impl Renderer<'_> {
                     return wrong(format!("a namespace cannot hold the name '{name}'"));
                 }
                 self.meter.hold(names.iter().map(|(_, value)| value))?;
-                Ok(self.namespace(names))
+                self.namespace(names)
             }
             "joiner" => {
                 let text = args.text(0, "sep")?.unwrap_or_else(|| ", ".into());

@@ -71,6 +71,9 @@ enum Flow {
     Continue,
 }
 
+/// About the bytes of a scope, or of a namespace, that is kept until the end.
+const KEPT: usize = 1024;
+
 /// One rendering.
 pub(super) struct Renderer<'m> {
     pub meter: &'m Meter,
@@ -97,10 +100,11 @@ impl<'m> Renderer<'m> {
         Ok(out.text)
     }
 
-    pub fn namespace(&self, names: Vec<(Rc<str>, Value)>) -> Value {
+    pub fn namespace(&self, names: Vec<(Rc<str>, Value)>) -> Outcome<Value> {
+        self.meter.grow(KEPT)?;
         let namespace = Value::Namespace(Rc::new(RefCell::new(names)));
         self.namespaces.borrow_mut().push(namespace.clone());
-        namespace
+        Ok(namespace)
     }
 
     fn run(&self, body: &[Stmt], scope: &Scope, out: &mut Writer<'_>) -> Outcome<Flow> {
@@ -148,9 +152,9 @@ impl<'m> Renderer<'m> {
                 }
                 self.assign(target, value, scope)?;
             }
-            Action::Macro(definition) => scope.set(&definition.name, self.define(definition, scope)),
+            Action::Macro(definition) => scope.set(&definition.name, self.define(definition, scope)?),
             Action::Call(call, caller) => {
-                let caller = self.define(caller, scope);
+                let caller = self.define(caller, scope)?;
                 let value = self.call_with(call, scope, caller)?;
                 out.value(&value)?;
             }
@@ -174,9 +178,10 @@ impl<'m> Renderer<'m> {
         Ok(Flow::Next)
     }
 
-    fn define(&self, definition: &Arc<Definition>, scope: &Scope) -> Value {
+    fn define(&self, definition: &Arc<Definition>, scope: &Scope) -> Outcome<Value> {
+        self.meter.grow(KEPT)?;
         self.scopes.borrow_mut().push(scope.clone());
-        Value::Macro(Rc::new(Macro { definition: definition.clone(), scope: scope.clone() }))
+        Ok(Value::Macro(Rc::new(Macro { definition: definition.clone(), scope: scope.clone() })))
     }
 
     fn assign(&self, target: &Target, value: Value, scope: &Scope) -> Outcome<()> {

@@ -80,6 +80,7 @@ impl<'m> Writer<'m> {
     }
 
     fn quoted(&mut self, text: &str) -> Outcome<()> {
+        self.meter.step(text.len() / 8)?; // looking characters up is slow
         let quote = if text.contains('\'') && !text.contains('"') { '"' } else { '\'' };
         let mut out = String::from(quote);
         for c in text.chars() {

@@ -1,5 +1,7 @@
 //! Vocabularies without a `tokenizer.json`, written as one.
 
+use std::collections::HashMap;
+
 use serde_json::{Map, Value, json};
 
 use super::words::Words;
@@ -138,13 +140,18 @@ impl<'a> Ids<'a> {
     fn new(vocabulary: &Map<String, Value>, config: &'a Config) -> Self {
         // As the library does it: after the last one, counting tokens and not ids.
         let mut next = vocabulary.len() as u32;
-        let mut tokens: Vec<(&Token, u32)> = Vec::new();
+        let mut seen: HashMap<&str, u32> = HashMap::new();
+        let mut tokens = Vec::new();
         for token in config.tokens() {
-            let seen = tokens.iter().find(|(other, _)| other.content == token.content).map(|&(_, id)| id);
-            let known = vocabulary.get(&token.content).and_then(Value::as_u64).map(|id| id as u32);
-            let id = seen.or(known).unwrap_or_else(|| {
-                next += 1;
-                next - 1
+            let id = *seen.entry(&token.content).or_insert_with(|| {
+                let known = vocabulary.get(&token.content).and_then(Value::as_u64);
+                known.map_or_else(
+                    || {
+                        next += 1;
+                        next - 1
+                    },
+                    |id| id as u32,
+                )
             });
             tokens.push((token, id));
         }

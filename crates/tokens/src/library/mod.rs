@@ -139,9 +139,13 @@ impl Library {
             None => EncodeInput::Single(first.into()),
             Some(second) => EncodeInput::Dual(first.into(), second.into()),
         };
-        // Spans in characters, as the reference has them: the library trims spaces from spans one unit for a space,
-        // and a unit that is a byte would cut characters.
-        let found = guarded("encode", || self.inner.encode_char_offsets(input, special == Special::Add))?;
+        // Spans in characters, as the reference has them: the library trims spaces from spans one unit for a space, and
+        // a unit that is a byte would cut characters. Where every character is a byte it need not count them.
+        let add = special == Special::Add;
+        let ascii = first.is_ascii() && second.is_none_or(str::is_ascii);
+        let encode =
+            || if ascii { self.inner.encode(input, add) } else { self.inner.encode_char_offsets(input, add) };
+        let found = guarded("encode", encode)?;
         let positions = [Positions::new(first), Positions::new(second.unwrap_or(""))];
         let special: Vec<bool> = found.get_special_tokens_mask().iter().map(|&mask| mask != 0).collect();
         let part = |(sequence, special): (Option<usize>, &bool)| match (sequence, special) {
