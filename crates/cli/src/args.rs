@@ -1,10 +1,16 @@
 //! What can be typed.
 
+mod show;
+mod tasks;
+
 use std::path::PathBuf;
 
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use glassformer::formula::NAMES;
+
+pub use show::{Show, Verify};
+pub use tasks::{Answer, Classify, Fill, Merge, Tag};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -90,6 +96,24 @@ pub enum Verb {
     /// Continue token ids, or translate them, with the most likely token at each step
     #[command(before_help = GENERATE)]
     Generate(Generate),
+    /// Compare a run with saved tensors, and name the first that differs
+    #[command(before_help = show::VERIFY)]
+    Verify(Verify),
+    /// Print a model's card: formula, parameters, tokenizer, memory, and which tasks it can do
+    #[command(before_help = show::SHOW)]
+    Show(Show),
+    /// Find words for the blanks of texts
+    #[command(before_help = tasks::FILL)]
+    Fill(Fill),
+    /// Find the class of texts, or of pairs of texts
+    #[command(before_help = tasks::CLASSIFY)]
+    Classify(Classify),
+    /// Find names and other entities in texts
+    #[command(before_help = tasks::TAG)]
+    Tag(Tag),
+    /// Find the answers to questions in a text
+    #[command(before_help = tasks::ANSWER)]
+    Answer(Answer),
 }
 
 #[derive(clap::Args)]
@@ -139,8 +163,8 @@ pub enum Notation {
 
 #[derive(clap::Args)]
 pub struct Forward {
-    /// The model's folder: formula.toml and model.safetensors
-    #[arg(long, value_name = "FOLDER")]
+    /// The model: a folder, or a .gguf file
+    #[arg(long, value_name = "MODEL")]
     pub model: PathBuf,
     /// Token ids of a sequence (of its source, where there are two stacks), or - for standard input; once for each sequence
     #[arg(long, value_name = "IDS", required = true)]
@@ -157,6 +181,9 @@ pub struct Forward {
     /// The file to write: i.hidden, i.source and i.logits of each sequence i
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
+    /// Also write every value on the way, by its name in the graph; sequences then run one by one
+    #[arg(long)]
+    pub trace: bool,
 }
 
 #[derive(clap::Args)]

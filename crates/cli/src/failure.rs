@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use glassformer::{engine, explain, families, graph, model, weights};
+use glassformer::{engine, explain, families, graph, model, tasks, tokens, weights};
+
+/// The exit code of a negative result.
+pub const NEGATIVE: u8 = 1;
 
 /// The exit code of wrong usage or input.
 pub const USAGE: u8 = 2;
@@ -96,6 +99,39 @@ impl From<families::Error> for Failure {
     }
 }
 
+impl From<tasks::Error> for Failure {
+    fn from(error: tasks::Error) -> Self {
+        match error {
+            tasks::Error::Open(error) => error.into(),
+            tasks::Error::Tokens(error) => error.into(),
+            tasks::Error::Engine(error) => error.into(),
+            tasks::Error::Text { ref hint, .. } | tasks::Error::Option { ref hint, .. } => {
+                Self::new(error.to_string(), hint.clone())
+            }
+            tasks::Error::Long { .. } => Self::new(error.to_string(), "shorten it, or add --truncate"),
+            tasks::Error::Head { .. } => {
+                Self::new(error.to_string(), "`glassformer show --model MODEL` says what it can do")
+            }
+            tasks::Error::Vocabulary { .. } => {
+                Self::new(error.to_string(), "take the tokenizer that was published with the model")
+            }
+            error => Self::plain(&error),
+        }
+    }
+}
+
+impl From<tokens::Error> for Failure {
+    fn from(error: tokens::Error) -> Self {
+        match &error {
+            tokens::Error::Nothing { .. } => Self::new(
+                error.to_string(),
+                "fetch the tokenizer's files too; forward and generate --ids need none",
+            ),
+            _ => Self::plain(&error),
+        }
+    }
+}
+
 impl From<weights::Error> for Failure {
     fn from(error: weights::Error) -> Self {
         Self::plain(&error)
@@ -104,6 +140,11 @@ impl From<weights::Error> for Failure {
 
 impl From<explain::Error> for Failure {
     fn from(error: explain::Error) -> Self {
-        Self::new(error.to_string(), "this is a fault of glassformer itself: please report it")
+        match error {
+            explain::Error::Engine(error) => error.into(),
+            explain::Error::Model(error) => error.into(),
+            explain::Error::Graph(error) => error.into(),
+            error => Self::new(error.to_string(), "this is a fault of glassformer itself: please report it"),
+        }
     }
 }

@@ -1,39 +1,54 @@
 //! From a path on the command line to a model.
 
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
-use glassformer::{Model, families};
+use glassformer::families::Checkpoint;
+use glassformer::{Model, Reader, tasks};
 
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::progress;
 
-const LAYOUT: &str =
-    "--model takes a folder with formula.toml and model.safetensors, or one in Hugging Face layout";
+const LAYOUT: &str = "--model takes a folder with formula.toml and model.safetensors, one in Hugging Face layout, \
+                      one of CTranslate2, or a .gguf file";
 
-/// Opens the model in `folder`.
-pub fn model(folder: &Path, console: &Console) -> Result<Model, Failure> {
-    let shown = folder.display();
-    if !folder.exists() {
-        return Err(Failure::new(format!("there is no folder {shown}"), LAYOUT));
+/// Opens the model at `path`.
+pub fn model(path: &Path, console: &Console) -> Result<Model, Failure> {
+    Ok(checkpoint(path, console)?.model)
+}
+
+/// Opens the model at `path`, with what else its configuration says.
+pub fn checkpoint(path: &Path, console: &Console) -> Result<Checkpoint, Failure> {
+    let shown = path.display();
+    if !path.exists() {
+        return Err(Failure::new(format!("there is no folder or file {shown}"), LAYOUT));
     }
-    if !folder.is_dir() {
-        return Err(Failure::new(format!("{shown} is a file"), LAYOUT));
-    }
-    let start = Instant::now();
-    let model = if folder.join("formula.toml").exists() {
-        Model::open(folder)?
-    } else if folder.join("config.json").exists() {
-        families::open(folder)?.model
-    } else {
+    let known = ["formula.toml", "config.json", "model.bin"];
+    let gguf = |folder: &Path| {
+        let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+        entries.into_iter().any(|entry| entry.path().extension().is_some_and(|end| end == "gguf"))
+    };
+    if path.is_dir() && !known.iter().any(|name| path.join(name).exists()) && !gguf(path) {
         return Err(Failure::new(
             format!("there is neither formula.toml nor config.json in {shown}"),
             LAYOUT,
         ));
-    };
+    }
+    let start = Instant::now();
+    let mut checkpoint = tasks::open(path)?;
     console.detail(|| {
-        let count = model.names().len();
+        let count = checkpoint.model.names().len();
         format!("opened {count} weights of {shown} in {:.0?}", start.elapsed())
     });
-    Ok(model)
+    checkpoint.model = progress::watched(&checkpoint.model);
+    Ok(checkpoint)
+}
+
+/// Opens the model at `path` with its tokenizer.
+pub fn reader(path: &Path, console: &Console) -> Result<Reader, Failure> {
+    let checkpoint = checkpoint(path, console)?;
+    let tokenizer = tasks::tokenizer(path)?;
+    Ok(Reader::new(checkpoint, tokenizer, Arc::new(console.backend()))?)
 }

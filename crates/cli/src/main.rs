@@ -9,6 +9,9 @@ mod console;
 mod failure;
 mod ids;
 mod load;
+mod outputs;
+mod progress;
+mod texts;
 mod verbs;
 
 use std::process::ExitCode;
@@ -18,6 +21,14 @@ use clap::Parser;
 use args::{Args, Verb};
 use console::Console;
 use failure::Failure;
+
+/// How a verb that did its work ends.
+enum Done {
+    /// As hoped.
+    Well,
+    /// With a negative result: `verify` found a difference.
+    Negative,
+}
 
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
@@ -30,7 +41,8 @@ fn main() -> ExitCode {
     };
     let console = Console::new(&args.globals);
     match run(&args, &console) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(Done::Well) => ExitCode::SUCCESS,
+        Ok(Done::Negative) => ExitCode::from(failure::NEGATIVE),
         Err(failure) => {
             console.fail(&failure);
             ExitCode::from(failure::USAGE)
@@ -38,11 +50,18 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(args: &Args, console: &Console) -> Result<(), Failure> {
+fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
     match &args.verb {
-        Verb::Explain(explain) => verbs::explain::run(explain, console),
-        Verb::Formula(formula) => verbs::formula::run(formula),
-        Verb::Forward(forward) => verbs::forward::run(forward, console),
-        Verb::Generate(generate) => verbs::generate::run(generate, console),
+        Verb::Explain(explain) => verbs::explain::run(explain, console)?,
+        Verb::Formula(formula) => verbs::formula::run(formula, console)?,
+        Verb::Forward(forward) => verbs::forward::run(forward, console)?,
+        Verb::Generate(generate) => verbs::generate::run(generate, console)?,
+        Verb::Verify(verify) => return verbs::verify::run(verify, console),
+        Verb::Show(show) => verbs::show::run(show, console)?,
+        Verb::Fill(fill) => verbs::tasks::fill(fill, console)?,
+        Verb::Classify(classify) => verbs::tasks::classify(classify, console)?,
+        Verb::Tag(tag) => verbs::tasks::tag(tag, console)?,
+        Verb::Answer(answer) => verbs::tasks::answer(answer, console)?,
     }
+    Ok(Done::Well)
 }

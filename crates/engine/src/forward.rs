@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use glassformer_formula::{Formula, Input, Lead};
-use glassformer_graph::{Backend, Batch, Capacity, Graph, Leaf, Rows, Shape, Side, Span, State, ValueInfo};
+use glassformer_graph::{
+    Backend, Batch, Capacity, Graph, Leaf, Rows, Runner, Shape, Side, Span, State, ValueInfo,
+};
 use glassformer_model::{Model, Purpose};
 
 use crate::Error;
@@ -21,6 +23,42 @@ pub struct Sequence {
     pub types: Vec<u32>,
     /// Positions of the source that see and are seen by all.
     pub global: Vec<usize>,
+    /// Which of its rows the head is asked about.
+    pub asked: Asked,
+}
+
+/// Rows of the last stack that the head is asked about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Asked {
+    /// Every row.
+    #[default]
+    All,
+    /// These, ascending: a head over a large vocabulary costs more than the stack.
+    Rows(Vec<usize>),
+}
+
+impl Asked {
+    /// Appends the rows that are asked about to `picked`, for a sequence that lies at `start` and has `len` rows.
+    fn pick(&self, picked: &mut Vec<u32>, start: usize, len: usize) {
+        match self {
+            Self::All => picked.extend((start..start + len).map(|row| row as u32)),
+            Self::Rows(rows) => picked.extend(rows.iter().map(|row| (start + row) as u32)),
+        }
+    }
+
+    /// A row that is none of `len`, or that does not come after the one before it.
+    fn misplaced(&self, len: usize) -> Option<usize> {
+        match self {
+            Self::All => None,
+            Self::Rows(rows) => {
+                let next = std::iter::once(None).chain(rows.iter().map(|&row| Some(row)));
+                rows.iter()
+                    .zip(next)
+                    .find(|(row, before)| **row >= len || Some(**row) <= *before)
+                    .map(|(row, _)| *row)
+            }
+        }
+    }
 }
 
 impl Sequence {
@@ -36,7 +74,71 @@ impl Sequence {
         if !self.target.is_empty() {
             batch.target.push(&self.target, Span { source, ..Span::default() });
         }
+        let last = if self.target.is_empty() { &mut batch.source } else { &mut batch.target };
+        if let Some(span) = last.spans.last().copied() {
+            self.asked.pick(&mut last.picked, span.start, span.len);
+        }
     }
+}
+
+/// A model prepared for whole sequences, one batch after the other. The weights are prepared once, and again only where a
+/// batch is larger than any before it.
+pub struct Passes {
+    model: Model,
+    graph: Arc<Graph>,
+    backend: Arc<dyn Backend>,
+    prepared: Option<Prepared>,
+}
+
+struct Prepared {
+    capacity: Capacity,
+    runner: Box<dyn Runner>,
+    forward: Forward,
+}
+
+impl Passes {
+    /// `model`, to be run by `backend`.
+    ///
+    /// # Errors
+    /// If the model cannot be lowered.
+    pub fn new(model: &Model, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        let graph = model.graph(Purpose::Whole)?;
+        Ok(Self { model: model.clone(), graph, backend, prepared: None })
+    }
+
+    /// Runs `sequences` as one batch. Each gets the same bits as alone.
+    ///
+    /// # Errors
+    /// If weights or sequences do not fit.
+    pub fn run(&mut self, sequences: &[Sequence]) -> Result<&Forward, Error> {
+        let mut patches = Vec::new();
+        let mut batch = batch(self.model.formula(), sequences, &mut patches)?;
+        batch.inputs = inputs(&self.graph, &patches);
+        let need = Capacity::of(&batch);
+        let prepared = match self.prepared.take() {
+            Some(prepared) if prepared.capacity.covers(&need) => prepared,
+            before => {
+                let capacity = before.map_or(need, |before| before.capacity.union(&need));
+                let runner = self.backend.prepare(&self.graph, &self.model, &capacity)?;
+                let spans = [Vec::new(), Vec::new()];
+                let forward = Forward { graph: self.graph.clone(), state: State::default(), spans };
+                Prepared { capacity, runner, forward }
+            }
+        };
+        let Prepared { runner, forward, .. } = self.prepared.insert(prepared);
+        runner.run(&mut forward.state, &batch)?;
+        forward.spans = [batch.source.spans, batch.target.spans];
+        Ok(forward)
+    }
+}
+
+/// The numbers of each input of `graph`: the patches, where it reads them.
+fn inputs<'p>(graph: &Graph, patches: &'p [f32]) -> Vec<&'p [f32]> {
+    let given = |info: &ValueInfo| match info.shape.rows {
+        Rows::Tokens(Side::Source) => patches,
+        _ => &[],
+    };
+    graph.leaves(Leaf::Input).map(|(_, info)| given(info)).collect()
 }
 
 /// The outputs of one run over whole sequences.
@@ -59,9 +161,7 @@ impl Forward {
     ) -> Result<Self, Error> {
         let mut patches = Vec::new();
         let mut batch = batch(model.formula(), sequences, &mut patches)?;
-        let given =
-            |info: &ValueInfo| if info.shape.rows == Rows::Tokens(Side::Source) { &patches[..] } else { &[] };
-        batch.inputs = graph.leaves(Leaf::Input).map(|(_, info)| given(info)).collect();
+        batch.inputs = inputs(graph, &patches);
         let runner = backend.prepare(graph, model, &Capacity::of(&batch))?;
         let mut state = State::default();
         runner.run(&mut state, &batch)?;
@@ -112,10 +212,14 @@ fn batch(formula: &Formula, sequences: &[Sequence], patches: &mut Vec<f32>) -> R
         if let Some(place) = sequence.global.iter().find(|&&place| place >= rows) {
             return Err(bad(format!("global position {place} is beyond its {rows} rows"), "count from 0"));
         }
+        let last = if sequence.target.is_empty() { rows } else { sequence.target.len() };
+        if let Some(row) = sequence.asked.misplaced(last) {
+            let what =
+                format!("row {row} that the head is asked about is beyond its {last} rows, or out of order");
+            return Err(bad(what, "ask about rows in ascending order"));
+        }
         sequence.push(&mut batch, rows);
     }
-    batch.source.pick_all();
-    batch.target.pick_all();
     Ok(batch)
 }
 

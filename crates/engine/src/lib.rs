@@ -8,5 +8,5 @@ mod forward;
 mod generate;
 
 pub use error::Error;
-pub use forward::{Forward, Sequence};
+pub use forward::{Asked, Forward, Passes, Sequence};
 pub use generate::{Finish, Generated, Generator, Request, Room, Stop};

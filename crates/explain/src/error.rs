@@ -35,6 +35,14 @@ pub enum Error {
         /// The tensor's shape.
         shape: Vec<usize>,
     },
+    /// A tensor of a file to compare with is missing or cannot be.
+    #[error("{name} {why}")]
+    Saved {
+        /// The tensor.
+        name: String,
+        /// What is wrong with it.
+        why: String,
+    },
     /// A file of a walkthrough's data says something that cannot be.
     #[error("{file}: {why}")]
     Data {

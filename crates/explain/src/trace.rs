@@ -6,7 +6,7 @@ use std::sync::Arc;
 use glassformer_engine::{Forward, Sequence};
 use glassformer_formula::Head;
 use glassformer_graph::ops::{AttendShow, Keys, Softmax};
-use glassformer_graph::{Backend, Builder, Graph, Leaf, Op, Rows, Shape, Side, tap};
+use glassformer_graph::{Backend, Builder, Graph, Leaf, Op, Rows, Shape, Side, Value, tap};
 use glassformer_model::{Model, Purpose};
 use glassformer_tensor::Tensor;
 
@@ -44,6 +44,7 @@ pub struct Traced {
 pub struct Trace {
     model: Model,
     values: Vec<Traced>,
+    outputs: Vec<(String, String)>,
 }
 
 impl Trace {
@@ -67,7 +68,9 @@ impl Trace {
             let tensor = Tensor::new(&shape, numbers.to_vec())?;
             Some(Traced { name: name.to_owned(), tensor, axes })
         };
-        Ok(Self { model: model.clone(), values: names.iter().filter_map(traced).collect() })
+        let values = names.iter().filter_map(traced).collect();
+        let node = |(name, value): &(String, Value)| (name.clone(), graph.info(*value).name.clone());
+        Ok(Self { model: model.clone(), values, outputs: graph.outputs().iter().map(node).collect() })
     }
 
     /// The model that ran.
@@ -78,6 +81,11 @@ impl Trace {
     /// What was computed, in the order of computation.
     pub fn values(&self) -> &[Traced] {
         &self.values
+    }
+
+    /// The names of the outputs, each with the name of its value.
+    pub fn outputs(&self) -> &[(String, String)] {
+        &self.outputs
     }
 
     /// The value or weight `name`.

@@ -242,6 +242,11 @@ impl Config {
         (0..self.labels()).map(name).collect()
     }
 
+    /// All keys.
+    pub fn into_keys(self) -> Map<String, Value> {
+        self.keys
+    }
+
     /// Refuses keys that nobody read and that are not known to be harmless. Dropout is harmless: nothing is left out here.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use glassformer_formula::Head;
 use glassformer_model::Model;
 use glassformer_weights::Weights;
+use serde_json::{Map, Value};
 
 use crate::{Bound, Config, Error, Family, family};
 
@@ -23,6 +24,15 @@ pub struct Checkpoint {
     pub labels: Vec<String>,
     /// Positions of the source that see all unless the user says otherwise.
     pub global: Vec<usize>,
+    /// The configuration as it stands, for what is not the model's but a task's.
+    pub config: Map<String, Value>,
+}
+
+impl Checkpoint {
+    /// A model whose formula says all.
+    pub fn plain(model: Model) -> Self {
+        Self { model, kind: String::new(), labels: Vec::new(), global: Vec::new(), config: Map::new() }
+    }
 }
 
 /// Opens the checkpoint in `folder`: `config.json` and weights beside it.
@@ -44,7 +54,13 @@ pub fn open(folder: &Path) -> Result<Checkpoint, Error> {
     let bound = Bound::new(&family.formula, &family, weights)?;
     let model = Model::with(family.formula, Arc::new(bound))?;
     let kind = config.text_or("model_type", "")?.to_owned();
-    Ok(Checkpoint { model, kind, labels: config.label_names(), global: family.global })
+    Ok(Checkpoint {
+        model,
+        kind,
+        labels: config.label_names(),
+        global: family.global,
+        config: config.into_keys(),
+    })
 }
 
 /// Gives the head a matrix of its own where the file holds one that is not the embedding table.

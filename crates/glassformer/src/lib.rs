@@ -38,7 +38,7 @@
 //! ```
 //!
 //! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
-//! [`families`], [`weights`] and [`tensor`], one module for each part.
+//! [`families`], [`tasks`], [`tokens`], [`weights`] and [`tensor`], one module for each part.
 #![forbid(unsafe_code)]
 
 pub use glassformer_engine as engine;
@@ -47,7 +47,9 @@ pub use glassformer_families as families;
 pub use glassformer_formula as formula;
 pub use glassformer_graph as graph;
 pub use glassformer_model as model;
+pub use glassformer_tasks as tasks;
 pub use glassformer_tensor as tensor;
+pub use glassformer_tokens as tokens;
 pub use glassformer_train as train;
 pub use glassformer_weights as weights;
 
@@ -57,6 +59,7 @@ pub use glassformer_explain::{Trace, Walkthrough};
 pub use glassformer_formula::{Formula, print};
 pub use glassformer_graph::{Backend, Reference};
 pub use glassformer_model::Model;
+pub use glassformer_tasks::Reader;
 pub use glassformer_tensor::Tensor;
 pub use glassformer_train::Trainer;
 pub use glassformer_weights::Weights;

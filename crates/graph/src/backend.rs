@@ -98,6 +98,24 @@ impl Capacity {
         Self { source: side(Side::Source), target: side(Side::Target) }
     }
 
+    /// Enough for whatever either is enough for.
+    #[must_use]
+    pub fn union(&self, other: &Self) -> Self {
+        let side = |a: SideCapacity, b: SideCapacity| SideCapacity {
+            rows: a.rows.max(b.rows),
+            sequences: a.sequences.max(b.sequences),
+            picked: a.picked.max(b.picked),
+            memory: a.memory.max(b.memory),
+            keys: a.keys.max(b.keys),
+        };
+        Self { source: side(self.source, other.source), target: side(self.target, other.target) }
+    }
+
+    /// Whether this is enough for whatever `other` is enough for.
+    pub fn covers(&self, other: &Self) -> bool {
+        self.union(other) == *self
+    }
+
     /// The most rows that `rows` can be.
     pub fn count(&self, rows: Rows) -> usize {
         match rows {

@@ -136,6 +136,11 @@ impl Model {
         &self.formula
     }
 
+    /// Where its weights come from.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.weights
+    }
+
     /// The names of its weights.
     pub fn names(&self) -> Vec<String> {
         self.weights.names()

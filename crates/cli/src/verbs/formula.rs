@@ -7,12 +7,14 @@ use glassformer::Formula;
 use glassformer::formula::{TextError, named, print};
 
 use crate::args::{Formula as Args, Notation};
-use crate::console::result;
+use crate::console::{Console, result};
 use crate::failure::Failure;
+use crate::load;
 
-pub fn run(args: &Args) -> Result<(), Failure> {
+pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let formula = match (&args.name, &args.file) {
         (Some(name), _) => named(name).ok_or_else(|| unknown(name))?,
+        (None, Some(file)) if is_model(file) => load::model(file, console)?.formula().clone(),
         (None, Some(file)) => read(file)?,
         (None, None) => return Err(unknown("")),
     };
@@ -44,6 +46,12 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 
 fn unknown(name: &str) -> Failure {
     Failure::new(format!("no formula is named {name:?}"), "`glassformer formula --help` lists the names")
+}
+
+/// Whether `path` is a model rather than a formula alone: a folder without one, or a file in GGUF.
+fn is_model(path: &Path) -> bool {
+    let folder = path.is_dir() && !path.join("formula.toml").exists();
+    folder || path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
 }
 
 /// Reads a formula from a file, a model's folder, or standard input.

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use glassformer::formula::{Formula, Global, Input, Mix, Pattern};
 use glassformer::graph::{Rows, Side};
-use glassformer::{Forward, Sequence, Tensor, weights};
+use glassformer::{Forward, Sequence, Tensor, Trace, tasks, weights};
 
 use crate::args::Forward as Args;
 use crate::console::Console;
@@ -13,12 +13,16 @@ use crate::failure::Failure;
 use crate::{ids, load};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
-    let model = load::model(&args.model, console)?;
-    let sequences = sequences(args, model.formula())?;
+    let checkpoint = load::checkpoint(&args.model, console)?;
+    let model = &checkpoint.model;
+    let mut sequences = sequences(args, model.formula())?;
+    let inputs = inputs(&sequences);
+    for sequence in &mut sequences {
+        tasks::complete(sequence, &checkpoint);
+    }
     let start = Instant::now();
-    let forward = Forward::whole(&model, &console.backend(), &sequences)?;
-    console.detail(|| format!("ran {} sequences in {:.0?}", sequences.len(), start.elapsed()));
     let mut tensors = BTreeMap::new();
+    let forward = Forward::whole(model, &console.backend(), &sequences)?;
     for name in forward.names() {
         for index in 0..sequences.len() {
             if let Some(tensor) = slice(&forward, name, index) {
@@ -26,10 +30,37 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
             }
         }
     }
+    if args.trace {
+        for (index, sequence) in sequences.iter().enumerate() {
+            for traced in Trace::run(model, &console.backend(), sequence)?.values() {
+                tensors.insert(format!("{index}.{}", traced.name), traced.tensor.clone());
+            }
+        }
+    }
+    console.detail(|| format!("ran {} sequences in {:.0?}", sequences.len(), start.elapsed()));
     let named = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
-    weights::save(&args.out, named, &BTreeMap::new())?;
+    weights::save(&args.out, named, &inputs)?;
     console.note(&format!("wrote {} tensors to {}", tensors.len(), args.out.display()));
     Ok(())
+}
+
+/// What was given, as text beside the tensors, so that the file alone is enough to run the same again.
+fn inputs(sequences: &[Sequence]) -> BTreeMap<String, String> {
+    let text = |numbers: &[u32]| numbers.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
+    let mut inputs = BTreeMap::new();
+    for (index, sequence) in sequences.iter().enumerate() {
+        let (ids, target) = if sequence.source.is_empty() {
+            (&sequence.target, &sequence.source)
+        } else {
+            (&sequence.source, &sequence.target)
+        };
+        let global: Vec<u32> = sequence.global.iter().map(|&place| place as u32).collect();
+        let lists = [("ids", ids), ("target_ids", target), ("types", &sequence.types), ("global", &global)];
+        for (name, numbers) in lists.into_iter().filter(|(_, numbers)| !numbers.is_empty()) {
+            inputs.insert(format!("{index}.{name}"), text(numbers));
+        }
+    }
+    inputs
 }
 
 /// The sequences of the command line: the i-th use of each flag belongs to sequence i.

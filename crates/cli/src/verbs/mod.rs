@@ -4,3 +4,6 @@ pub mod explain;
 pub mod formula;
 pub mod forward;
 pub mod generate;
+pub mod show;
+pub mod tasks;
+pub mod verify;

@@ -28,14 +28,14 @@ const NAME: &str = "target.0.attend.query.weight";
 #[test]
 fn a_folder_that_is_not_there_is_said_so() {
     generate("/no/such/folder")
-        .refused_with("there is no folder /no/such/folder", "formula.toml and model.safetensors");
+        .refused_with("there is no folder or file /no/such/folder", "formula.toml and model.safetensors");
 }
 
 #[test]
-fn a_file_is_no_folder() {
+fn a_file_that_is_no_model_is_named() {
     let file = folder("bad_file").join("model.gguf");
     fs::write(&file, "GGUF").unwrap();
-    generate(file.to_str().unwrap()).refused_with("is a file", "takes a folder");
+    generate(file.to_str().unwrap()).refused("model.gguf");
 }
 
 #[test]

@@ -1,0 +1,101 @@
+//! Progress of whatever takes longer than half a second, on a terminal.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use glassformer::Model;
+use glassformer::graph::Constants;
+use glassformer::model::Source;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// What is done within this time needs no bar.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A bar that appears when it is worth it.
+pub struct Progress {
+    bar: ProgressBar,
+    start: Instant,
+}
+
+impl Progress {
+    /// A bar over bytes.
+    pub fn bytes(total: u64, what: &str) -> Self {
+        Self::new(Some(total), &format!("{what} {{bar:30}} {{bytes}} of {{total_bytes}}, {{eta}} left"))
+    }
+
+    /// A count without an end.
+    pub fn count(what: &str) -> Self {
+        Self::new(None, &format!("{{spinner}} {{pos}} {what}, {{per_sec}}"))
+    }
+
+    fn new(total: Option<u64>, template: &str) -> Self {
+        let bar = ProgressBar::with_draw_target(total, ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        Self { bar, start: Instant::now() }
+    }
+
+    /// So much more is done.
+    pub fn advance(&self, by: u64) {
+        self.bar.inc(by);
+        if self.bar.is_hidden() && self.start.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr()); // draws on a terminal alone
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A model whose weights show how far they have been read: preparing a model reads each of them once.
+pub fn watched(model: &Model) -> Model {
+    let source = model.source().clone();
+    let size = |name: &String| source.shape(name).map_or(0, |shape| shape.iter().product::<usize>());
+    let total = 4 * source.names().iter().map(size).sum::<usize>() as u64;
+    let bar = Progress::bytes(total, "preparing");
+    let watched = Watched { source, bar, left: Mutex::new(total) };
+    Model::with(model.formula().clone(), Arc::new(watched)).unwrap_or_else(|_| model.clone())
+}
+
+struct Watched {
+    source: Arc<dyn Source>,
+    bar: Progress,
+    left: Mutex<u64>,
+}
+
+impl fmt::Debug for Watched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.source.fmt(f)
+    }
+}
+
+impl Constants for Watched {
+    fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
+        let values = self.source.get(name)?;
+        let bytes = 4 * values.len() as u64;
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        if *left > 0 {
+            *left = left.saturating_sub(bytes);
+            self.bar.advance(bytes);
+            if *left == 0 {
+                self.bar.finish();
+            }
+        }
+        Some(values)
+    }
+}
+
+impl Source for Watched {
+    fn shape(&self, name: &str) -> Option<Vec<usize>> {
+        self.source.shape(name)
+    }
+
+    fn names(&self) -> Vec<String> {
+        self.source.names()
+    }
+}

@@ -1,0 +1,129 @@
+//! Texts of a command: arguments, files or standard input, in this order, one a line.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::path::PathBuf;
+
+use crate::failure::Failure;
+
+/// Where texts come from.
+#[derive(clap::Args)]
+pub struct Texts {
+    /// Texts; - reads standard input, a text a line. Without any, standard input is read
+    #[arg(value_name = "TEXT", allow_hyphen_values = false)]
+    pub texts: Vec<String>,
+    /// A file with a text on each line; may be repeated
+    #[arg(long, short, value_name = "FILE")]
+    pub file: Vec<PathBuf>,
+}
+
+/// How many texts are worked on at once: enough to fill batches, and few enough that results come while a long file is
+/// still being read.
+const CHUNK: usize = 256;
+
+/// At most so many bytes are worked on at once, the line that goes beyond them included.
+const BYTES: usize = 1 << 20;
+
+enum Place {
+    Argument(String),
+    Lines { name: String, lines: Box<dyn BufRead>, line: usize },
+}
+
+/// Texts as they come.
+pub struct Reading {
+    places: std::vec::IntoIter<Place>,
+    current: Option<Place>,
+}
+
+impl Texts {
+    /// Opens all places; a file that is not there is told before any work is done.
+    pub fn read(&self) -> Result<Reading, Failure> {
+        let mut places = Vec::new();
+        for text in &self.texts {
+            places.push(if text == "-" { stdin() } else { Place::Argument(text.clone()) });
+        }
+        for path in &self.file {
+            let name = path.display().to_string();
+            let file = File::open(path).map_err(|error| {
+                Failure::new(
+                    format!("cannot read {name}: {error}"),
+                    "--file takes a file with a text on each line",
+                )
+            })?;
+            places.push(Place::Lines { name, lines: Box::new(BufReader::new(file)), line: 0 });
+        }
+        if places.is_empty() {
+            if io::stdin().is_terminal() {
+                return Err(Failure::new(
+                    "there is no text",
+                    "give one as an argument, with --file, or on standard input",
+                ));
+            }
+            places.push(stdin());
+        }
+        Ok(Reading { places: places.into_iter(), current: None })
+    }
+}
+
+fn stdin() -> Place {
+    Place::Lines { name: "standard input".to_owned(), lines: Box::new(io::stdin().lock()), line: 0 }
+}
+
+impl Reading {
+    /// The next texts, none when all are read.
+    pub fn chunk(&mut self) -> Result<Vec<String>, Failure> {
+        let mut texts = Vec::new();
+        let mut bytes = 0;
+        while texts.len() < CHUNK && bytes < BYTES {
+            let Some(text) = self.next()? else { break };
+            bytes += text.len();
+            texts.push(text);
+        }
+        Ok(texts)
+    }
+
+    fn next(&mut self) -> Result<Option<String>, Failure> {
+        loop {
+            match &mut self.current {
+                None => match self.places.next() {
+                    None => return Ok(None),
+                    Some(place) => self.current = Some(place),
+                },
+                Some(Place::Argument(text)) => {
+                    let text = std::mem::take(text);
+                    self.current = None;
+                    return Ok(Some(text));
+                }
+                Some(Place::Lines { name, lines, line }) => {
+                    if let Some(text) = next_line(name, lines, line)? {
+                        return Ok(Some(text));
+                    }
+                    self.current = None;
+                }
+            }
+        }
+    }
+}
+
+/// The next line without its end.
+fn next_line(name: &str, lines: &mut dyn BufRead, line: &mut usize) -> Result<Option<String>, Failure> {
+    let mut bytes = Vec::new();
+    let read = lines.read_until(b'\n', &mut bytes);
+    *line += 1;
+    let read =
+        read.map_err(|error| Failure::new(format!("cannot read {name}: {error}"), "check the file"))?;
+    if read == 0 {
+        return Ok(None);
+    }
+    for end in [b'\n', b'\r'] {
+        if bytes.last() == Some(&end) {
+            bytes.pop();
+        }
+    }
+    String::from_utf8(bytes).map(Some).map_err(|_| {
+        Failure::new(
+            format!("line {line} of {name} is not UTF-8"),
+            "convert it, for example with iconv -t UTF-8",
+        )
+    })
+}

@@ -1,0 +1,155 @@
+//! `glassformer embed`, `fill`, `classify`, `tag` and `answer`: texts in, results out, in the order of the texts.
+
+use glassformer::tasks::{self, Blank, Entity, Found, Input, Label, Long};
+use glassformer::tokens::Span;
+use serde_json::{Value, json};
+
+use crate::args;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::load;
+use crate::outputs::{Form, Outputs};
+use crate::progress::Progress;
+use crate::texts::Texts;
+
+/// Works through `texts` chunk by chunk and writes each result.
+fn each<R>(
+    texts: &Texts,
+    json: bool,
+    mut work: impl FnMut(&[&str]) -> Result<Vec<R>, tasks::Error>,
+    (lines, value): (impl Fn(&str, &R) -> Vec<String>, impl Fn(&R) -> Value),
+) -> Result<(), Failure> {
+    let mut reading = texts.read()?;
+    let mut outputs = Outputs::new(Form::of(json));
+    let progress = Progress::count("texts");
+    loop {
+        let chunk = reading.chunk()?;
+        if chunk.is_empty() || outputs.closed() {
+            break;
+        }
+        let borrowed: Vec<&str> = chunk.iter().map(String::as_str).collect();
+        let results = work(&borrowed).map_err(|error| error.counted_from(outputs.count()))?;
+        for (text, result) in borrowed.iter().zip(&results) {
+            outputs.push(|| lines(text, result).join("\n") + "\n", || value(result))?;
+        }
+        progress.advance(chunk.len() as u64);
+    }
+    progress.finish();
+    outputs.finish()
+}
+
+fn long(truncate: bool) -> Long {
+    if truncate { Long::Cut } else { Long::Refuse }
+}
+
+pub fn fill(args: &args::Fill, console: &Console) -> Result<(), Failure> {
+    let reader = load::reader(&args.model, console)?;
+    let options = tasks::Fill { top: args.top, long: long(args.truncate) };
+    let lines = |_: &str, blanks: &Vec<Blank>| {
+        let choices = blanks.iter().flat_map(|blank| &blank.choices);
+        choices
+            .map(|choice| format!("{:.4}  {}  {}", choice.score, choice.word.trim(), choice.text))
+            .collect()
+    };
+    let choice = |choice: &tasks::Choice| json!({ "id": choice.id, "word": choice.word, "score": choice.score, "text": choice.text });
+    let blank = |blank: &Blank| json!({ "place": blank.place, "choices": blank.choices.iter().map(choice).collect::<Vec<_>>() });
+    let value = |blanks: &Vec<Blank>| json!({ "blanks": blanks.iter().map(blank).collect::<Vec<_>>() });
+    each(&args.texts, args.json, |texts| reader.fill(texts, &options), (lines, value))
+}
+
+pub fn classify(args: &args::Classify, console: &Console) -> Result<(), Failure> {
+    let reader = load::reader(&args.model, console)?;
+    let options = tasks::Classify { top: args.top, long: long(args.truncate) };
+    let lines = |text: &str, labels: &Vec<Label>| {
+        labels.iter().map(|label| format!("{:.4}  {}  {text}", label.score, label.label)).collect()
+    };
+    let label = |label: &Label| json!({ "label": label.label, "score": label.score });
+    let value = |labels: &Vec<Label>| json!({ "labels": labels.iter().map(label).collect::<Vec<_>>() });
+    let work = |texts: &[&str]| reader.classify(&inputs(texts, args.pairs), &options);
+    each(&args.texts, args.json, work, (lines, value))
+}
+
+/// Texts, or pairs with a tab between.
+fn inputs<'t>(texts: &[&'t str], pairs: bool) -> Vec<Input<'t>> {
+    let input = |text: &&'t str| match text.split_once('\t').filter(|_| pairs) {
+        Some((first, second)) => Input::Pair(first, second),
+        None => Input::One(text),
+    };
+    texts.iter().map(input).collect()
+}
+
+pub fn tag(args: &args::Tag, console: &Console) -> Result<(), Failure> {
+    let reader = load::reader(&args.model, console)?;
+    let merge = match args.merge {
+        args::Merge::None => tasks::Merge::None,
+        args::Merge::Simple => tasks::Merge::Simple,
+        args::Merge::First => tasks::Merge::First,
+        args::Merge::Average => tasks::Merge::Average,
+        args::Merge::Max => tasks::Merge::Max,
+    };
+    let options = tasks::Tag { merge, long: long(args.truncate) };
+    let lines = |text: &str, entities: &Vec<Entity>| {
+        let line = |entity: &Entity| {
+            format!("  {:.4}  {}  {}  {}", entity.score, entity.label, place(entity.chars), entity.text)
+        };
+        std::iter::once(text.to_owned()).chain(entities.iter().map(line)).collect()
+    };
+    let entity = |entity: &Entity| {
+        let Span { start, end } = entity.chars;
+        json!({ "label": entity.label, "score": entity.score, "start": start, "end": end, "text": entity.text })
+    };
+    let value =
+        |entities: &Vec<Entity>| json!({ "entities": entities.iter().map(entity).collect::<Vec<_>>() });
+    each(&args.texts, args.json, |texts| reader.tag(texts, &options), (lines, value))
+}
+
+fn place(span: Span) -> String {
+    format!("{}–{}", span.start, span.end)
+}
+
+pub fn answer(args: &args::Answer, console: &Console) -> Result<(), Failure> {
+    let context = match (&args.context, &args.context_file) {
+        (Some(context), _) => Some(context.clone()),
+        (None, Some(path)) => Some(std::fs::read_to_string(path).map_err(|error| {
+            let what = format!("cannot read {}: {error}", path.display());
+            Failure::new(what, "--context-file takes a file of text in UTF-8")
+        })?),
+        (None, None) => None,
+    };
+    let reader = load::reader(&args.model, console)?;
+    let unanswerable =
+        if args.unanswerable { tasks::Unanswerable::Possible } else { tasks::Unanswerable::Never };
+    let options = tasks::Answer {
+        top: args.top,
+        longest: args.longest,
+        window: args.window,
+        overlap: args.overlap,
+        unanswerable,
+    };
+    let lines = |_: &str, answers: &Vec<Found>| {
+        let line = |found: &Found| {
+            let text = if found.text.is_empty() { "(no answer)" } else { &found.text };
+            format!("{:.4}  {}  {text}", found.score, place(found.chars))
+        };
+        answers.iter().map(line).collect()
+    };
+    let found = |found: &Found| {
+        let Span { start, end } = found.chars;
+        json!({ "text": found.text, "score": found.score, "start": start, "end": end })
+    };
+    let value = |answers: &Vec<Found>| json!({ "answers": answers.iter().map(found).collect::<Vec<_>>() });
+    let work = |texts: &[&str]| {
+        let pairs = texts.iter().enumerate().map(|(text, line)| match (&context, line.split_once('\t')) {
+            (Some(context), _) => Ok((*line, context.as_str())),
+            (None, Some(pair)) => Ok(pair),
+            (None, None) => Err(tasks::Error::Text {
+                text,
+                what: "there is no context".to_owned(),
+                hint: "give --context or --context-file, or write question, tab, context on a line"
+                    .to_owned(),
+            }),
+        });
+        reader.answer(&pairs.collect::<Result<Vec<_>, _>>()?, &options)
+    };
+    each(&args.texts, args.json, work, (lines, value))
+}

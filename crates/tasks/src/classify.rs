@@ -1,0 +1,90 @@
+//! Classes of texts and of pairs: sentiment, topics, entailment, relevance.
+
+use glassformer_engine::Asked;
+use glassformer_formula::Head;
+
+use crate::score::{best, sigmoid, softmax};
+use crate::{Error, Input, Long, Reader};
+
+/// How texts are classified.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Classify {
+    /// How many labels are given for each text, the likeliest first.
+    pub top: usize,
+    /// What is done with a text that is too long.
+    pub long: Long,
+}
+
+impl Default for Classify {
+    fn default() -> Self {
+        Self { top: 1, long: Long::Refuse }
+    }
+}
+
+/// A label of a text.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Label {
+    /// Its name.
+    pub label: String,
+    /// Its probability; where the model measures something (`regression`), what it measured.
+    pub score: f32,
+}
+
+/// What scores mean, as `problem_type` says or the number of labels suggests.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Problem {
+    /// One label is right.
+    Single,
+    /// Each label is right or wrong by itself; a single one always is.
+    Several,
+    /// Scores are what is asked for.
+    Measure,
+}
+
+impl Reader {
+    /// The likeliest classes of every input.
+    ///
+    /// # Errors
+    /// If the model has no classes, or an input is too long.
+    pub fn classify(&self, inputs: &[Input<'_>], options: &Classify) -> Result<Vec<Vec<Label>>, Error> {
+        self.needs("classify", "a head for classes", |head| matches!(head, Head::Classes { .. }))?;
+        let problem = self.problem()?;
+        let encodings = self.encode(inputs, options.long, self.longest())?;
+        let names = &self.checkpoint().labels;
+        let mut results = Vec::with_capacity(inputs.len());
+        self.run(
+            &encodings,
+            "logits",
+            |_| Asked::All,
+            |_, logits| {
+                let scores = match problem {
+                    Problem::Single => softmax(logits),
+                    Problem::Several => logits.iter().map(|&x| sigmoid(x)).collect(),
+                    Problem::Measure => logits.to_vec(),
+                };
+                let label = |place: usize| Label {
+                    label: names.get(place).cloned().unwrap_or_else(|| format!("LABEL_{place}")),
+                    score: scores[place],
+                };
+                results.push(best(&scores, options.top).into_iter().map(label).collect());
+            },
+        )?;
+        Ok(results)
+    }
+
+    fn problem(&self) -> Result<Problem, Error> {
+        match self.checkpoint().config.get("problem_type").and_then(|value| value.as_str()) {
+            Some("regression") => Ok(Problem::Measure),
+            Some("single_label_classification") | None if self.checkpoint().labels.len() != 1 => {
+                Ok(Problem::Single)
+            }
+            Some("single_label_classification" | "multi_label_classification") | None => Ok(Problem::Several),
+            Some(other) => Err(Error::Option {
+                option: "problem_type",
+                what: format!("of config.json is {other:?}"),
+                hint: "it is regression, single_label_classification or multi_label_classification"
+                    .to_owned(),
+            }),
+        }
+    }
+}

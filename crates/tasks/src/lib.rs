@@ -1,0 +1,40 @@
+//! What people want of a model: text in; embeddings, words, classes, tags and answers out.
+//!
+//! [`Reader::open`] takes a model's folder or file; each task is one call with its options. Many texts run as packed batches,
+//! results keep the order of the texts, and each text gets the same bits as alone. A text longer than the model can read is an
+//! error that says so, unless the options say [`Long::Cut`].
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use glassformer_tasks::{Fill, Reader};
+//! # fn example(backend: Arc<dyn glassformer_graph::Backend>) -> Result<(), glassformer_tasks::Error> {
+//! let reader = Reader::open("bert-folder".as_ref(), backend)?;
+//! for blank in &reader.fill(&["The cat [MASK] on the mat."], &Fill::default())?[0] {
+//!     println!("{} {:.3}", blank.choices[0].word, blank.choices[0].score);
+//! }
+//! # Ok(())
+//! # }
+//! ```
+#![forbid(unsafe_code)]
+
+mod answer;
+mod card;
+mod classify;
+mod encode;
+mod error;
+mod fill;
+mod open;
+mod reader;
+mod score;
+mod tag;
+
+pub use answer::{Answer, Found, Unanswerable};
+pub use card::{Card, Stored};
+pub use classify::{Classify, Label};
+pub use encode::{Input, Long};
+pub use error::Error;
+pub use fill::{Blank, Choice, Fill};
+pub use open::{complete, open, tokenizer};
+pub use reader::Reader;
+pub use tag::{Entity, Merge, Tag};

@@ -1,0 +1,169 @@
+//! A model with its tokenizer: text in, numbers out.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use glassformer_engine::{Asked, Forward, Passes, Sequence};
+use glassformer_families::Checkpoint;
+use glassformer_formula::{Formula, Head, Input as Rows, Position};
+use glassformer_graph::{Backend, Rows as Kind};
+use glassformer_tokens::{Encoding, Tokenizer};
+
+use crate::Error;
+
+/// A batch ends with the text that brings it to so many rows: enough to keep every core at matrix products, and little
+/// enough that its activations do not outgrow the weights.
+const ROWS: usize = 2048;
+
+/// A model with its tokenizer, prepared once and used for many texts. Threads can share it; one batch runs at a time.
+pub struct Reader {
+    checkpoint: Checkpoint,
+    tokenizer: Tokenizer,
+    passes: Mutex<Passes>,
+}
+
+impl Reader {
+    /// Opens the model at `path`, to be run by `backend`.
+    ///
+    /// # Errors
+    /// If the checkpoint or its tokenizer cannot be opened, or do not belong together.
+    pub fn open(path: &Path, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        Self::new(crate::open(path)?, crate::tokenizer(path)?, backend)
+    }
+
+    /// A checkpoint with its tokenizer.
+    ///
+    /// # Errors
+    /// If they do not belong together, or the model cannot be lowered.
+    pub fn new(
+        checkpoint: Checkpoint,
+        tokenizer: Tokenizer,
+        backend: Arc<dyn Backend>,
+    ) -> Result<Self, Error> {
+        if let Some(rows) = vocabulary(checkpoint.model.formula()) {
+            let tokens = tokenizer.vocabulary().size();
+            if tokens > rows {
+                return Err(Error::Vocabulary { tokens, rows });
+            }
+        }
+        let passes = Mutex::new(Passes::new(&checkpoint.model, backend)?);
+        Ok(Self { checkpoint, tokenizer, passes })
+    }
+
+    /// The model, and what its configuration says.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// Its tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// How many tokens it can read at once, special ones included, where there is a limit.
+    pub fn longest(&self) -> Option<usize> {
+        let positions = positions(self.checkpoint.model.formula());
+        positions.into_iter().chain(self.tokenizer.model_max_length()).min()
+    }
+
+    /// Runs `texts` in batches and hands each its rows of the output `name`: all of those that the head was asked about, or the
+    /// only one.
+    pub(crate) fn run(
+        &self,
+        texts: &[Encoding],
+        name: &str,
+        asked: impl Fn(&Encoding) -> Asked,
+        mut take: impl FnMut(usize, &[f32]),
+    ) -> Result<(), Error> {
+        // A panic in another thread leaves nothing half done: the next run binds everything anew.
+        let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut from = 0;
+        while from < texts.len() {
+            let mut to = from;
+            let mut rows = 0;
+            while to < texts.len() && (to == from || rows + texts[to].len() <= ROWS) {
+                rows += texts[to].len();
+                to += 1;
+            }
+            let sequences: Vec<Sequence> =
+                texts[from..to].iter().map(|text| self.sequence(text, asked(text))).collect();
+            let forward = passes.run(&sequences)?;
+            let mut start = 0;
+            for (index, sequence) in sequences.iter().enumerate() {
+                let (rows, numbers) = part(forward, name, start, sequence);
+                start += rows;
+                take(from + index, numbers);
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// A text as the model reads it.
+    fn sequence(&self, text: &Encoding, asked: Asked) -> Sequence {
+        let formula = self.checkpoint.model.formula();
+        let ids = text.ids.clone();
+        if formula.source.is_none() {
+            return Sequence { target: ids, asked, ..Sequence::default() };
+        }
+        let typed = matches!(formula.source.as_ref().map(|side| &side.input), Some(Rows::Tokens(tokens)) if tokens.types.is_some());
+        let types = if typed { text.types.clone() } else { Vec::new() };
+        let mut sequence = Sequence { source: ids, types, asked, ..Sequence::default() };
+        crate::complete(&mut sequence, &self.checkpoint);
+        sequence
+    }
+
+    /// Refuses a model whose head is not the one that `task` needs.
+    pub(crate) fn needs(
+        &self,
+        task: &'static str,
+        needs: &'static str,
+        right: impl Fn(&Head) -> bool,
+    ) -> Result<(), Error> {
+        let head = &self.checkpoint.model.formula().head;
+        if right(head) { Ok(()) } else { Err(Error::Head { task, needs, has: describe(head) }) }
+    }
+}
+
+/// The rows of one sequence in the output `name`, beginning with row `start` where the head was asked, and how many they are.
+fn part<'f>(forward: &'f Forward, name: &str, start: usize, sequence: &Sequence) -> (usize, &'f [f32]) {
+    let Some((shape, _, numbers)) = forward.output(name) else { return (0, &[]) };
+    let rows = match shape.rows {
+        Kind::Sequences(_) => 1,
+        _ => match &sequence.asked {
+            Asked::All => sequence.source.len().max(sequence.target.len()),
+            Asked::Rows(rows) => rows.len(),
+        },
+    };
+    (rows, numbers.get(start * shape.width..(start + rows) * shape.width).unwrap_or_default())
+}
+
+/// What a head gives, in words.
+pub(crate) fn describe(head: &Head) -> &'static str {
+    match head {
+        Head::Rows => "no head: it gives rows",
+        Head::Words { .. } | Head::Adaptive { .. } => "a head for words",
+        Head::Classes { .. } => "a head for classes",
+        Head::Tags { .. } => "a head for tags",
+        Head::Spans => "a head for answers",
+    }
+}
+
+/// The rows of the table that ids are looked up in.
+fn vocabulary(formula: &Formula) -> Option<usize> {
+    let side = formula.source.as_ref().or(formula.target.as_ref())?;
+    match &side.input {
+        Rows::Tokens(tokens) => Some(tokens.vocabulary),
+        Rows::Patches(_) => None,
+    }
+}
+
+/// How many positions the stack that reads text has, where they are counted.
+pub(crate) fn positions(formula: &Formula) -> Option<usize> {
+    let side = formula.source.as_ref().or(formula.target.as_ref())?;
+    let counted = |position: &Position| match position {
+        Position::Learned { max, .. } => Some(*max),
+        _ => None,
+    };
+    side.stack.position.parts().iter().filter_map(counted).min()
+}
