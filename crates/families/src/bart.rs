@@ -91,7 +91,6 @@ fn sinusoidal() -> Position {
 
 /// An encoder-decoder of this family.
 pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, Error> {
-    config.only("is_decoder", &[json!(false)])?;
     let width = config.size("d_model")?;
     let norm = Norm::Layer { epsilon: 1e-5, bias: true };
     let act = activation(config, "activation_function", "gelu")?;

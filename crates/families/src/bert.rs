@@ -13,7 +13,6 @@ use crate::{Config, Error, Family, Rule};
 /// `BertModel` and its heads.
 pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
     config.only("position_embedding_type", &[json!("absolute")])?;
-    config.only("is_decoder", &[json!(false)])?;
     let norm = Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-12)? as f32, bias: true };
     let tokens = Tokens {
         types: Some(config.size_or("type_vocab_size", 2)?),
@@ -44,6 +43,9 @@ pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
     family.skipped = &[
         "cls.seq_relationship.weight",
         "cls.seq_relationship.bias",
+        "cls.species.*",
+        "cls.chain.*",
+        "cls.graft.*",
         "cls.predictions.decoder.weight",
         "cls.predictions.decoder.bias",
         "pooler.dense.weight",

@@ -61,6 +61,14 @@ impl Bound {
     }
 }
 
+/// Whether the formula's head has parameters of its own, and the file has none of them.
+pub(crate) fn lacks_head(family: &Family, weights: &Weights) -> Result<bool, Error> {
+    let all = parameters(&family.formula)?;
+    let mut head = all.iter().filter(|parameter| parameter.name.starts_with("head.")).peekable();
+    let missing = |name: &str| find(&family.rules, family.prefixes, name, weights).is_err();
+    Ok(head.peek().is_some() && head.all(|parameter| missing(&parameter.name)))
+}
+
 /// Their name of our parameter `name`, with one of the prefixes or none; or the name that it should have.
 fn find(rules: &[Rule], prefixes: &[&str], name: &str, weights: &Weights) -> Result<(String, How), String> {
     let mut expected = None;

@@ -31,6 +31,8 @@ const HARMLESS: &[&str] = &[
     "chunk_size_feed_forward",
     "classif_dropout",
     "cls_token_id",
+    "condition_on_chain",
+    "condition_on_species",
     "decoder_start_token_id",
     "diversity_penalty",
     "do_sample",
@@ -38,6 +40,7 @@ const HARMLESS: &[&str] = &[
     "early_stopping",
     "encoder_no_repeat_ngram_size",
     "eos_token_id",
+    "eos_token_ids",
     "exponential_decay_length_penalty",
     "finetuning_task",
     "forced_bos_token_id",
@@ -88,6 +91,7 @@ const HARMLESS: &[&str] = &[
     "torchscript",
     "transformers_version",
     "typical_p",
+    "uniem_embedding_strategy",
     "unk_token_id",
     "use_bfloat16",
     "use_cache",
@@ -130,6 +134,13 @@ impl Config {
             Ok(_) => Err(bad("is not a JSON object".into())),
             Err(error) => Err(bad(error.to_string())),
         }
+    }
+
+    /// The same configuration without a head: the rows are the result.
+    pub(crate) fn without_head(&self) -> Self {
+        let mut keys = self.keys.clone();
+        keys.remove("architectures");
+        Self { keys, read: RefCell::default() }
     }
 
     /// The value of `key`, marked as read; nothing for null.
@@ -247,7 +258,8 @@ impl Config {
         self.keys
     }
 
-    /// Refuses keys that nobody read and that are not known to be harmless. Dropout is harmless: nothing is left out here.
+    /// Refuses keys that nobody read and that are not known to be harmless. Dropout is harmless: nothing is left out here; null
+    /// says nothing.
     ///
     /// # Errors
     /// All such keys.
@@ -261,8 +273,9 @@ impl Config {
                 || key.starts_with("layerdrop")
                 || key.ends_with("layerdrop")
         };
-        let unread: Vec<String> =
-            self.keys.keys().filter(|key| !read.contains(*key) && !harmless(key)).cloned().collect();
+        let says =
+            |(key, value): &(&String, &Value)| !value.is_null() && !read.contains(*key) && !harmless(key);
+        let unread: Vec<String> = self.keys.iter().filter(says).map(|(key, _)| key.clone()).collect();
         if unread.is_empty() { Ok(()) } else { Err(Error::Unread(unread)) }
     }
 }

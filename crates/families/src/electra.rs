@@ -11,7 +11,6 @@ use crate::{Config, Error, Family, Rule};
 /// `ElectraModel` and its heads.
 pub(crate) fn electra(config: &Config) -> Result<Family, Error> {
     config.only("position_embedding_type", &[json!("absolute")])?;
-    config.only("is_decoder", &[json!(false)])?;
     let norm = Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-12)? as f32, bias: true };
     let position = Position::Learned { max: config.size_or("max_position_embeddings", 512)?, offset: 0 };
     let stack = encoder(config, position, norm)?;

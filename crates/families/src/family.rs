@@ -1,6 +1,7 @@
 //! What is known of an architecture.
 
 use glassformer_formula::Formula;
+use serde_json::json;
 
 use crate::{Config, Error, Rule};
 
@@ -85,7 +86,13 @@ pub(crate) fn read(config: &Config) -> Result<Family, Error> {
         let nearest = known().min_by_key(|known| distance(known, name)).unwrap_or_default();
         return Err(Error::Unknown { name: name.to_owned(), nearest: nearest.to_owned() });
     };
+    config.only("pruned_heads", &[json!({})])?;
     let family = read(config)?;
+    if family.formula.source.is_some() {
+        config.only("is_decoder", &[json!(false)])?; // an encoder with a mask, which no checkpoint has
+    } else {
+        config.get("is_decoder"); // what has no encoder is one, whatever this says
+    }
     config.finish()?;
     Ok(family)
 }

@@ -10,7 +10,6 @@ use crate::{Config, Error, Family, Rule};
 
 /// `GPTNeoXForCausalLM`.
 pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
-    let _ = config.get("is_decoder"); // it always is one
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
     let norm = Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-5)? as f32, bias: true };

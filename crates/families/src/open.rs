@@ -8,7 +8,7 @@ use glassformer_model::Model;
 use glassformer_weights::Weights;
 use serde_json::{Map, Value};
 
-use crate::{Bound, Config, Error, Family, family};
+use crate::{Bound, Config, Error, Family, bind, family};
 
 /// The largest `config.json` that is read: real ones have a few kilobytes, and labels some more.
 const LARGEST: u64 = 16 << 20;
@@ -37,6 +37,9 @@ impl Checkpoint {
 
 /// Opens the checkpoint in `folder`: `config.json` and weights beside it.
 ///
+/// Where the configuration names a head of which the file has nothing, the model is the one without it: sentence encoders
+/// keep the configuration of what they were trained from.
+///
 /// # Errors
 /// If a file cannot be read, the architecture is not known, a key is not understood, or tensors do not fit.
 pub fn open(folder: &Path) -> Result<Checkpoint, Error> {
@@ -50,6 +53,9 @@ pub fn open(folder: &Path) -> Result<Checkpoint, Error> {
     let config = Config::parse(&text)?;
     let mut family = family::read(&config)?;
     let weights = Weights::open(folder)?;
+    if bind::lacks_head(&family, &weights)? {
+        family = family::read(&config.without_head())?;
+    }
     untie(&mut family, &weights);
     let bound = Bound::new(&family.formula, &family, weights)?;
     let model = Model::with(family.formula, Arc::new(bound))?;

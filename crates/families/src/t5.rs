@@ -5,8 +5,6 @@ use glassformer_formula::{
     Side, Stack, Table, Tokens,
 };
 
-use serde_json::json;
-
 use crate::blocks::{across, activation, attention, input, pre_norm, tokens};
 use crate::rules::rule;
 use crate::{Config, Error, Family, Rule};
@@ -41,7 +39,6 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     // Without the key, a tied head is scaled; MT5 never scales.
     let usual = tied && config.text_or("model_type", "t5")? == "t5";
     let scaled = config.flag_or("scale_decoder_outputs", usual)?;
-    config.only("is_decoder", &[json!(false)])?;
     let scale = scaled.then(|| (width as f32).powf(-0.5));
     let source = Side { input: input(words.clone()), stack: encoder };
     let target = Side { input: input(Tokens { table: Table::Source, ..words }), stack: decoder };

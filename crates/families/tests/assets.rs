@@ -1,0 +1,100 @@
+//! Real checkpoints against the reference implementation, where they are on this machine; each test says when it skips.
+//! `fixtures/assets/make.py` made the numbers: a few columns of every row.
+
+use std::path::PathBuf;
+
+use glassformer_cpu::Cpu;
+use glassformer_engine::{Forward, Sequence};
+use glassformer_families::{Checkpoint, open};
+use glassformer_tensor::{Tolerance, compare};
+use glassformer_weights::Weights;
+
+const BOUND: Tolerance = Tolerance { absolute: 1e-4, relative: 1e-4 };
+
+/// The folder of an asset, if it is there. Some assets hold several models.
+fn folder(name: &str) -> Option<PathBuf> {
+    let home = || std::env::home_dir().map(|home| home.join(".cache/glassformer-assets"));
+    let assets = std::env::var_os("GLASSFORMER_ASSETS").map(PathBuf::from).or_else(home)?;
+    let folder = assets.join(name);
+    let there = folder.join("config.json").exists();
+    if !there {
+        println!("skipped: {name} is not in {} (set GLASSFORMER_ASSETS)", assets.display());
+    }
+    there.then_some(folder)
+}
+
+/// The numbers of the reference implementation for `name`.
+fn golden(name: &str) -> Weights {
+    let file = format!("../../fixtures/assets/{}.safetensors", name.replace('/', "-"));
+    Weights::open(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(file))
+        .expect("the numbers are in the repository")
+}
+
+/// The sequences of a file of numbers.
+fn sequences(golden: &Weights, checkpoint: &Checkpoint) -> Vec<Sequence> {
+    let ids = |i: usize, name: &str| -> Option<Vec<u32>> {
+        Some(golden.integers(&format!("{i}.{name}"))?.into_iter().map(|id| id as u32).collect())
+    };
+    let decoder_only = checkpoint.model.formula().source.is_none();
+    let one = |i: usize| {
+        let (first, target) = (ids(i, "ids")?, ids(i, "target_ids").unwrap_or_default());
+        Some(if decoder_only {
+            Sequence { target: first, ..Sequence::default() }
+        } else {
+            Sequence { source: first, target, ..Sequence::default() }
+        })
+    };
+    (0..).map_while(one).collect()
+}
+
+/// The eight columns of every row that the file holds.
+fn sampled(found: &[f32], width: usize) -> Vec<f32> {
+    let count = width.min(8);
+    found.chunks(width).flat_map(|row| (0..count).map(|column| row[column * width / count])).collect()
+}
+
+/// Compares every output of which there are numbers.
+fn equals_the_reference_implementation(name: &str) {
+    let Some(folder) = folder(name) else { return };
+    let checkpoint = open(&folder).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let golden = golden(name);
+    let sequences = sequences(&golden, &checkpoint);
+    assert!(!sequences.is_empty(), "{name} has no sequences");
+    for (i, sequence) in sequences.into_iter().enumerate() {
+        let run = Forward::whole(&checkpoint.model, &Cpu::default(), &[sequence]).expect("it runs");
+        let mut compared = 0;
+        for output in ["hidden", "source", "pooled", "logits"] {
+            let Some(expected) = golden.get(&format!("{i}.{output}")) else { continue };
+            let (shape, _, found) = run.output(output).unwrap_or_else(|| panic!("{name} has no {output}"));
+            let found = sampled(found, shape.width);
+            if let Err(difference) = compare(&found, &expected.values(), BOUND) {
+                panic!("{name}, {i}.{output}: {difference}");
+            }
+            compared += 1;
+        }
+        assert!(compared > 1, "{name}, {i}: only {compared} outputs were compared");
+    }
+}
+
+macro_rules! assets {
+    ($($test:ident: $name:literal),* $(,)?) => {
+        $(#[test]
+        fn $test() {
+            equals_the_reference_implementation($name);
+        })*
+    };
+}
+
+assets! {
+    minilm_equals_the_reference: "minilm",
+    mpnet_without_its_head_equals_the_reference: "mpnet",
+    m3e_equals_the_reference: "m3e-zh",
+    rxnfp_equals_the_reference: "rxnfp",
+    rxnmapper_equals_the_reference: "rxnmapper",
+    antiberty_with_heads_of_its_own_equals_the_reference: "antiberty",
+    iglm_equals_the_reference: "iglm/IgLM",
+    small_iglm_equals_the_reference: "iglm/IgLM-S",
+    stories_equal_the_reference: "stories15m",
+    opus_equals_the_reference: "opus-zh-en",
+    flan_t5_title_equals_the_reference: "flan-t5-title",
+}
