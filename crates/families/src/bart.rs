@@ -22,6 +22,8 @@ pub(crate) struct Style {
     pub final_norm: bool,
     /// Whether words have a bias of their own.
     pub bias: bool,
+    /// The words of the target, where they are not the source's.
+    pub target_words: Option<usize>,
 }
 
 /// `BartForConditionalGeneration`.
@@ -33,7 +35,14 @@ pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
     let position = Position::Learned { max, offset: 2 };
     encoder_decoder(
         config,
-        &Style { position, sites: post_norm, input_norm: true, final_norm: false, bias: true },
+        &Style {
+            position,
+            sites: post_norm,
+            input_norm: true,
+            final_norm: false,
+            bias: true,
+            target_words: None,
+        },
     )
 }
 
@@ -43,14 +52,27 @@ pub(crate) fn mbart(config: &Config) -> Result<Family, Error> {
     let position = Position::Learned { max, offset: 2 };
     encoder_decoder(
         config,
-        &Style { position, sites: pre_norm, input_norm: true, final_norm: true, bias: true },
+        &Style {
+            position,
+            sites: pre_norm,
+            input_norm: true,
+            final_norm: true,
+            bias: true,
+            target_words: None,
+        },
     )
 }
 
 /// `PegasusForConditionalGeneration`: pre-norm, sinusoidal.
 pub(crate) fn pegasus(config: &Config) -> Result<Family, Error> {
-    let style =
-        Style { position: sinusoidal(), sites: pre_norm, input_norm: false, final_norm: true, bias: true };
+    let style = Style {
+        position: sinusoidal(),
+        sites: pre_norm,
+        input_norm: false,
+        final_norm: true,
+        bias: true,
+        target_words: None,
+    };
     encoder_decoder(config, &style)
 }
 
@@ -60,12 +82,22 @@ pub(crate) fn marian(config: &Config) -> Result<Family, Error> {
     config.only("normalize_embedding", &[json!(false)])?;
     config.only("add_final_layer_norm", &[json!(false)])?;
     config.only("static_position_embeddings", &[json!(true)])?;
-    config.only("share_encoder_decoder_embeddings", &[json!(true)])?;
     config.only("add_bias_logits", &[json!(false)])?;
     let vocabulary = config.size("vocab_size")?;
-    config.only("decoder_vocab_size", &[json!(vocabulary)])?;
-    let style =
-        Style { position: sinusoidal(), sites: post_norm, input_norm: false, final_norm: false, bias: true };
+    let target_words = if config.flag_or("share_encoder_decoder_embeddings", true)? {
+        config.only("decoder_vocab_size", &[json!(vocabulary)])?;
+        None
+    } else {
+        Some(config.size_or("decoder_vocab_size", vocabulary)?)
+    };
+    let style = Style {
+        position: sinusoidal(),
+        sites: post_norm,
+        input_norm: false,
+        final_norm: false,
+        bias: true,
+        target_words,
+    };
     encoder_decoder(config, &style)
 }
 
@@ -80,7 +112,14 @@ pub(crate) fn m2m_100(config: &Config) -> Result<Family, Error> {
     };
     encoder_decoder(
         config,
-        &Style { position, sites: pre_norm, input_norm: false, final_norm: true, bias: false },
+        &Style {
+            position,
+            sites: pre_norm,
+            input_norm: false,
+            final_norm: true,
+            bias: false,
+            target_words: None,
+        },
     )
 }
 
@@ -120,29 +159,31 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         norm: style.input_norm.then_some(norm),
         ..tokens(config.size("vocab_size")?)
     };
-    config.only("tie_word_embeddings", &[json!(true)])?;
+    let tied = config.flag_or("tie_word_embeddings", true)?;
+    if style.target_words.is_none() {
+        config.only("tie_word_embeddings", &[json!(true)])?;
+    }
+    let words_out = match style.target_words {
+        Some(vocabulary) => Tokens { vocabulary, ..words_in.clone() },
+        None => Tokens { table: Table::Source, ..words_in.clone() },
+    };
     let (pooler, head) = match config.architecture() {
         name if name.ends_with("ForSequenceClassification") => {
             let dense = Dense { act: Some(Activation::Tanh), bias: true, norm: None };
             let pooler = Pooler { pool: Pool::Last, dense: Some(dense) };
             (Some(pooler), Head::Classes { count: config.labels(), bias: true })
         }
-        _ => (None, words(true, style.bias)),
+        _ => (None, words(tied, style.bias)),
     };
     let formula = Formula {
-        source: Some(Side {
-            input: input(words_in.clone()),
-            stack: stack(config.size("encoder_layers")?, source),
-        }),
-        target: Some(Side {
-            input: input(Tokens { table: Table::Source, ..words_in }),
-            stack: stack(config.size("decoder_layers")?, target),
-        }),
+        source: Some(Side { input: input(words_in), stack: stack(config.size("encoder_layers")?, source) }),
+        target: Some(Side { input: input(words_out), stack: stack(config.size("decoder_layers")?, target) }),
         pooler,
         head,
     };
     let mut family = Family::new(formula, rules());
     family.prefixes = &["model."];
+    family.own_head = style.target_words.map(|_| "lm_head.weight");
     family.skipped = &[
         "encoder.embed_tokens.weight",
         "decoder.embed_tokens.weight",
@@ -157,6 +198,9 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
 pub(crate) fn rules() -> Vec<Rule> {
     let mut rules = vec![
         rule("source.embed.tokens", "shared.weight"),
+        rule("source.embed.tokens", "encoder.embed_tokens.weight"),
+        rule("target.embed.tokens", "decoder.embed_tokens.weight"),
+        rule("head.weight", "lm_head.weight"),
         rule("head.bias", "final_logits_bias"),
         rule("pooler.dense.{wb}", "classification_head.dense.{wb}"),
         rule("head.{wb}", "classification_head.out_proj.{wb}"),

@@ -70,7 +70,12 @@ pub(crate) fn lacks_head(family: &Family, weights: &Weights) -> Result<bool, Err
 }
 
 /// Their name of our parameter `name`, with one of the prefixes or none; or the name that it should have.
-fn find(rules: &[Rule], prefixes: &[&str], name: &str, weights: &Weights) -> Result<(String, How), String> {
+pub(crate) fn find(
+    rules: &[Rule],
+    prefixes: &[&str],
+    name: &str,
+    weights: &Weights,
+) -> Result<(String, How), String> {
     let mut expected = None;
     for rule in rules {
         let Some(theirs) = rule.theirs(name) else { continue };

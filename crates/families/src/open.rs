@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use glassformer_formula::Head;
+use glassformer_formula::{Head, Input, Side, Table, Tokens};
 use glassformer_model::Model;
 use glassformer_weights::Weights;
 use serde_json::{Map, Value};
@@ -72,8 +72,13 @@ pub fn open(folder: &Path) -> Result<Checkpoint, Error> {
 /// Gives the head a matrix of its own where the file holds one that is not the embedding table.
 fn untie(family: &mut Family, weights: &Weights) {
     let Some(own) = family.own_head.and_then(|name| weights.get(name)) else { return };
-    let table = family.rules.iter().find(|rule| rule.ours.ends_with(".embed.tokens"));
-    let table = table.and_then(|rule| weights.get(&rule.theirs));
+    let theirs = |name: &str| bind::find(&family.rules, family.prefixes, name, weights).ok();
+    let borrows = |side: &Side| matches!(&side.input, Input::Tokens(Tokens { table: Table::Source, .. }));
+    let table = match &family.formula.target {
+        Some(side) if !borrows(side) => theirs("target.embed.tokens"),
+        _ => theirs("source.embed.tokens"),
+    };
+    let table = table.and_then(|(name, _)| weights.get(&name));
     if table.is_some_and(|table| table.values() == own.values()) {
         return;
     }
