@@ -62,8 +62,8 @@ impl Asked {
 }
 
 impl Sequence {
-    /// Appends this sequence to `batch`; `rows` is how many rows its source has.
-    fn push(&self, batch: &mut Batch<'_>, rows: usize) {
+    /// Appends this sequence to `batch`; `rows` is how many rows its source has, `memory` how many its target remembers.
+    fn push(&self, batch: &mut Batch<'_>, rows: usize, memory: usize) {
         let source = batch.source.spans.len();
         if rows > 0 {
             batch.source.push_rows(rows, Span::default());
@@ -72,7 +72,7 @@ impl Sequence {
             batch.source.global.extend((0..rows).map(|i| self.global.contains(&i)));
         }
         if !self.target.is_empty() {
-            batch.target.push(&self.target, Span { source, ..Span::default() });
+            batch.target.push(&self.target, Span { source, memory, ..Span::default() });
         }
         let last = if self.target.is_empty() { &mut batch.source } else { &mut batch.target };
         if let Some(span) = last.spans.last().copied() {
@@ -111,9 +111,9 @@ impl Passes {
     /// # Errors
     /// If weights or sequences do not fit.
     pub fn run(&mut self, sequences: &[Sequence]) -> Result<&Forward, Error> {
-        let mut patches = Vec::new();
-        let mut batch = batch(self.model.formula(), sequences, &mut patches)?;
-        batch.inputs = inputs(&self.graph, &patches);
+        let mut given = Given::default();
+        let mut batch = batch(self.model.formula(), sequences, &mut given)?;
+        batch.inputs = inputs(&self.graph, &given);
         let need = Capacity::of(&batch);
         let prepared = match self.prepared.take() {
             Some(prepared) if prepared.capacity.covers(&need) => prepared,
@@ -132,13 +132,23 @@ impl Passes {
     }
 }
 
-/// The numbers of each input of `graph`: the patches, where it reads them.
-fn inputs<'p>(graph: &Graph, patches: &'p [f32]) -> Vec<&'p [f32]> {
-    let given = |info: &ValueInfo| match info.shape.rows {
-        Rows::Tokens(Side::Source) => patches,
+/// Numbers that come with sequences.
+#[derive(Default)]
+struct Given {
+    /// Of the source's patches.
+    patches: Vec<f32>,
+    /// Of the rows that targets remember before their first segment.
+    zeros: Vec<f32>,
+}
+
+/// The numbers of each input of `graph`, where it reads some.
+fn inputs<'g>(graph: &Graph, given: &'g Given) -> Vec<&'g [f32]> {
+    let of = |info: &ValueInfo| match info.shape.rows {
+        Rows::Tokens(Side::Source) => &given.patches[..],
+        Rows::Memory(Side::Target) => &given.zeros,
         _ => &[],
     };
-    graph.leaves(Leaf::Input).map(|(_, info)| given(info)).collect()
+    graph.leaves(Leaf::Input).map(|(_, info)| of(info)).collect()
 }
 
 /// The outputs of one run over whole sequences.
@@ -159,9 +169,9 @@ impl Forward {
         backend: &dyn Backend,
         sequences: &[Sequence],
     ) -> Result<Self, Error> {
-        let mut patches = Vec::new();
-        let mut batch = batch(model.formula(), sequences, &mut patches)?;
-        batch.inputs = inputs(graph, &patches);
+        let mut given = Given::default();
+        let mut batch = batch(model.formula(), sequences, &mut given)?;
+        batch.inputs = inputs(graph, &given);
         let runner = backend.prepare(graph, model, &Capacity::of(&batch))?;
         let mut state = State::default();
         runner.run(&mut state, &batch)?;
@@ -199,11 +209,13 @@ impl Forward {
 }
 
 /// Packs `sequences`, and collects their patches with an empty row where a learned one leads.
-fn batch(formula: &Formula, sequences: &[Sequence], patches: &mut Vec<f32>) -> Result<Batch<'static>, Error> {
+fn batch(formula: &Formula, sequences: &[Sequence], given: &mut Given) -> Result<Batch<'static>, Error> {
     let mut batch = Batch::default();
+    let memory = formula.target.as_ref().map_or(0, |side| side.stack.position.zeros());
     for (request, sequence) in sequences.iter().enumerate() {
         let bad = |what: String, hint: &str| Error::Request { request, what, hint: hint.to_owned() };
-        let rows = source_rows(formula, sequence, patches).map_err(|what| bad(what, "check its source"))?;
+        let rows = source_rows(formula, sequence, &mut given.patches)
+            .map_err(|what| bad(what, "check its source"))?;
         if formula.target.is_some() == sequence.target.is_empty() {
             let what =
                 if sequence.target.is_empty() { "its target is empty" } else { "the model has no target" };
@@ -218,8 +230,10 @@ fn batch(formula: &Formula, sequences: &[Sequence], patches: &mut Vec<f32>) -> R
                 format!("row {row} that the head is asked about is beyond its {last} rows, or out of order");
             return Err(bad(what, "ask about rows in ascending order"));
         }
-        sequence.push(&mut batch, rows);
+        sequence.push(&mut batch, rows, memory);
     }
+    let width = formula.target.as_ref().map_or(0, |side| side.stack.width);
+    given.zeros.resize(batch.target.memory() * width, 0.0);
     Ok(batch)
 }
 

@@ -79,7 +79,7 @@ pub fn named(name: &str) -> Option<Formula> {
         "transformer_xl" => {
             let size =
                 Size { width: 1024, heads: 16, hidden: 4096, layers: 18, vocabulary: 267_735, length: 1600 };
-            transformer_xl(size, Clusters { cuts: vec![20_000, 40_000, 200_000], divisor: 4 })
+            transformer_xl(size, Clusters { cuts: vec![20_000, 40_000, 200_000], divisor: 4, width: None })
         }
         "universal" => universal(small, Depth::Shared { times: 6 }),
         "universal_halting" => universal(small, Depth::Adaptive { max: 8, threshold: 0.99 }),

@@ -1,6 +1,8 @@
 //! MultiHead: queries, keys and values, what they look at, and where the keys are kept.
 
-use glassformer_formula::{Attention, Depth, Global, Mix, Pattern, Position, Reach, Scale, Sharing, Source};
+use glassformer_formula::{
+    Attention, Depth, Global, Mix, NormSites, Pattern, Position, Reach, Scale, Sharing, Source,
+};
 use glassformer_graph::ops::{
     Add, Attend, Keys, Pattern as Seen, Reach as ReachOp, Recall, Squeeze, Store, Which, Who,
 };
@@ -11,34 +13,34 @@ use crate::depth::{block_of, sublayer_names};
 use crate::lower::{At, Lower, Out, Purpose};
 
 impl<'f> Lower<'f> {
-    /// `concat(headᵢ) W_O`.
+    /// `concat(headᵢ) W_O`: the rows x look at the rows `seen`.
     pub fn attend(
         &mut self,
         at: &At<'f>,
         attention: &'f Attention,
-        x: Value,
-        memory: Option<Value>,
+        (x, seen): (Value, Value),
     ) -> Result<Value, Error> {
+        let rows = (x, seen);
         let heads = match (attention.source, attention.pattern) {
             (Source::Own, Pattern::Sliding { window, global: Global::Separate }) => {
                 let seen = Seen::WindowAndGlobal(window);
-                let local = self.look(at, attention, (x, None), (seen, Who::Local))?;
+                let local = self.look(at, attention, rows, (seen, Who::Local))?;
                 let below = at.below("global");
                 let global = self.scoped("global", |lower| {
-                    lower.look(&below, attention, (x, None), (Seen::Dense, Who::Global))
+                    lower.look(&below, attention, rows, (Seen::Dense, Who::Global))
                 })?;
                 self.build.add("joined", Add, &[local, global])?
             }
             (Source::Own, Pattern::Sliding { window, global: Global::Shared }) => {
-                self.look(at, attention, (x, None), (Seen::WindowAndGlobal(window), Who::Every))?
+                self.look(at, attention, rows, (Seen::WindowAndGlobal(window), Who::Every))?
             }
             (Source::Own, Pattern::Sliding { window, global: Global::None }) => {
-                self.look(at, attention, (x, None), (Seen::Window(window), Who::Every))?
+                self.look(at, attention, rows, (Seen::Window(window), Who::Every))?
             }
             (Source::Own, Pattern::Dense | Pattern::LowRank { .. }) => {
-                self.look(at, attention, (x, None), (Seen::Dense, Who::Every))?
+                self.look(at, attention, rows, (Seen::Dense, Who::Every))?
             }
-            (Source::Memory, _) => self.look(at, attention, (x, memory), (Seen::Dense, Who::Every))?,
+            (Source::Memory, _) => self.look(at, attention, rows, (Seen::Dense, Who::Every))?,
         };
         let out = Out { width: at.stack.width, bias: attention.bias.output };
         self.linear(at, "output", heads, out)
@@ -49,7 +51,7 @@ impl<'f> Lower<'f> {
         &mut self,
         at: &At<'f>,
         attention: &'f Attention,
-        (x, memory): (Value, Option<Value>),
+        (x, seen): (Value, Value),
         (pattern, who): (Seen, Who),
     ) -> Result<Value, Error> {
         let heads = attention.heads;
@@ -64,8 +66,7 @@ impl<'f> Lower<'f> {
         } else if !own && self.how.purpose == Purpose::Step {
             Keys::Pages(Which::Crossing, self.crossing_slot(&at.weights))
         } else {
-            let rows = if own { self.recall(at, x)? } else { memory.unwrap_or(x) };
-            let (key, value) = self.keys_and_values(at, attention, rows)?;
+            let (key, value) = self.keys_and_values(at, attention, seen)?;
             let (key, value) = self.squeeze(at, attention, key, value)?;
             inputs.extend([key, value]);
             Keys::Rows(self.build.shape(key).rows)
@@ -116,17 +117,24 @@ impl<'f> Lower<'f> {
         Ok((k, v))
     }
 
-    /// Rows with the memory of earlier segments before them, where positions are Transformer-XL's.
-    fn recall(&mut self, at: &At<'f>, x: Value) -> Result<Value, Error> {
+    /// The rows y with the memory of earlier segments before them, where positions are Transformer-XL's. What is remembered are
+    /// the rows `read` before their norm; zeros of a start are normed like any others.
+    pub fn recall(
+        &mut self,
+        at: &At<'f>,
+        norm: &NormSites,
+        (read, y): (Value, Value),
+    ) -> Result<Value, Error> {
         let remembers = |position: &Position| matches!(position, Position::TransformerXl { .. });
-        if !at.stack.position.parts().iter().any(remembers) {
-            return Ok(x);
+        if self.how.purpose == Purpose::Step || !at.stack.position.parts().iter().any(remembers) {
+            return Ok(y);
         }
         let name = self.build.path("memory");
-        let shape = Shape::new(Rows::Memory(at.side), self.build.shape(x).width);
+        let shape = Shape::new(Rows::Memory(at.side), self.build.shape(read).width);
         let memory = self.build.input(&name, shape)?;
-        self.build.output(&self.build.path("remember"), x);
-        Ok(self.build.add("recalled", Recall { side: at.side }, &[memory, x])?)
+        self.build.output(&self.build.path("remember"), read);
+        let recalled = self.build.add("recalled", Recall { side: at.side }, &[memory, read])?;
+        self.scoped("recalled", |lower| lower.norm(at, ("norm_in", 1), recalled, norm.input.as_ref()))
     }
 
     /// Keys and values squeezed into few rows, where the pattern is low rank.

@@ -121,9 +121,13 @@ impl<'f> Lower<'f> {
         for (index, Cluster { from, to, width }) in list.iter().enumerate() {
             let name = index.to_string();
             let path = format!("head.{name}");
-            let down =
-                self.parameter(&format!("{path}.down.weight"), Shape::fixed(*width, at.stack.width))?;
-            let lowered = self.build.add(&format!("{name}.down"), Linear, &[x, down])?; // [picked, width]
+            let lowered = if clusters.projects(at.stack.width) {
+                let shape = Shape::fixed(*width, at.stack.width);
+                let down = self.parameter(&format!("{path}.down.weight"), shape)?;
+                self.build.add(&format!("{name}.down"), Linear, &[x, down])? // [picked, width]
+            } else {
+                x
+            };
             let owner =
                 if tied { format!("{}.embed.{name}.tokens", at.side) } else { format!("{path}.weight") };
             let weight = self.parameter(&owner, Shape::fixed(to - from, *width))?;

@@ -60,7 +60,7 @@ impl<'f> Lower<'f> {
         self.parameter(&format!("{owner}.embed.tokens"), shape)
     }
 
-    /// The sum over clusters of `table[id − from] Pᵀ`; an id is in exactly one of them.
+    /// The sum over clusters of `table[id − from] Pᵀ`; an id is in exactly one of them, and the others give zeros.
     fn clustered(&mut self, at: &At<'f>, tokens: &Tokens, clusters: &Clusters) -> Result<Value, Error> {
         let mut sum = None;
         for (index, cluster) in clusters.list(tokens.vocabulary, at.stack.width).into_iter().enumerate() {
@@ -69,8 +69,13 @@ impl<'f> Lower<'f> {
             let table = self.parameter(&format!("{path}.tokens"), Shape::fixed(to - from, width))?;
             let ids = Ids::Cluster { side: at.side, from, to };
             let x = self.build.add(&format!("words{index}"), Lookup { ids }, &[table])?; // [tokens, width]
-            let weight = self.parameter(&format!("{path}.up.weight"), Shape::fixed(at.stack.width, width))?;
-            let x = self.build.add(&format!("up{index}"), Linear, &[x, weight])?;
+            let x = if clusters.projects(at.stack.width) {
+                let shape = Shape::fixed(at.stack.width, width);
+                let weight = self.parameter(&format!("{path}.up.weight"), shape)?;
+                self.build.add(&format!("up{index}"), Linear, &[x, weight])?
+            } else {
+                x
+            };
             sum = Some(match sum {
                 None => x,
                 Some(sum) => self.build.add("clusters", Add, &[sum, x])?,

@@ -1,6 +1,6 @@
 //! I + f: one function for every family.
 
-use glassformer_formula::{Activation as Act, FeedForward, Mix, Sublayer};
+use glassformer_formula::{Activation as Act, FeedForward, Mix, Source, Sublayer};
 use glassformer_graph::Value;
 use glassformer_graph::ops::{Activate, Activation, Add, Gate};
 
@@ -18,18 +18,20 @@ impl<'f> Lower<'f> {
     ) -> Result<Value, Error> {
         let norm = &sublayer.norm;
         let y = self.norm(at, ("norm_in", 1), read, norm.input.as_ref())?;
-        let y = self.mix(at, &sublayer.mix, y, memory)?;
+        let y = match &sublayer.mix {
+            Mix::Attend(attention) => {
+                let seen = match attention.source {
+                    Source::Own => self.recall(at, norm, (read, y))?,
+                    Source::Memory => memory.unwrap_or(y),
+                };
+                self.attend(at, attention, (y, seen))?
+            }
+            Mix::Feed(feed) => self.feed(at, feed, y)?,
+        };
         let y = self.norm(at, ("norm_branch", 1), y, norm.branch.as_ref())?;
         let y = self.dropout(y)?;
         let y = self.build.add("sum", Add, &[x, y])?;
         self.norm(at, ("norm_out", 1), y, norm.output.as_ref())
-    }
-
-    fn mix(&mut self, at: &At<'f>, mix: &'f Mix, x: Value, memory: Option<Value>) -> Result<Value, Error> {
-        match mix {
-            Mix::Attend(attention) => self.attend(at, attention, x, memory),
-            Mix::Feed(feed) => self.feed(at, feed, x),
-        }
     }
 
     /// Each row by itself: `act(x W₁) W₂`, or `(act(x W_gate) ⊙ x W_up) W_down`.

@@ -75,13 +75,10 @@ fn shared_table(report: &mut Report, place: &Place<'_>, given: &Tokens, at: &str
     }
 }
 
-/// Whether the cuts divide the vocabulary, and leave every cluster a width.
+/// Whether the cuts divide the vocabulary, and leave every cluster a width. Without cuts there is one cluster.
 pub(super) fn clusters(report: &mut Report, at: &str, given: &Clusters, of: (usize, usize)) {
     let (vocabulary, width) = of;
     let field = format!("{at}.cuts");
-    if given.cuts.is_empty() {
-        report.refuse(&field, "is empty, so there is one cluster", "give at least one cut, or no clusters");
-    }
     if given.cuts.len() > limits::CUTS {
         let why = format!("{} cuts cannot be meant", given.cuts.len());
         return report.refuse(field, why, format!("give at most {}", limits::CUTS));
@@ -98,6 +95,13 @@ pub(super) fn clusters(report: &mut Report, at: &str, given: &Clusters, of: (usi
         report.refuse(&field, why, "give cuts below the vocabulary; its end is not listed");
     }
     report.size(format!("{at}.divisor"), given.divisor, limits::WIDTH);
+    if let Some(first) = given.width {
+        report.size(format!("{at}.width"), first, limits::WIDTH);
+    }
+    let width = given.width.unwrap_or(width);
+    if width == 0 {
+        return; // refused already
+    }
     if let Some(empty) = given.list(vocabulary, width).iter().position(|cluster| cluster.width == 0) {
         report.refuse(
             format!("{at}.divisor"),

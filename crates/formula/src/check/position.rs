@@ -46,7 +46,7 @@ fn one(report: &mut Report, place: &Place<'_>, side: &Side, of: (&str, &Position
             buckets(report, &format!("{at}.buckets"), stack, *count, *max_distance);
             one_shape(report, place, stack);
         }
-        Position::TransformerXl { memory, biases, clamp } => {
+        Position::TransformerXl { memory, biases, clamp, start: _ } => {
             needs_own(report, at, stack);
             match biases {
                 Biases::Layer => {}

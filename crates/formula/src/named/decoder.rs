@@ -3,7 +3,7 @@
 use super::{Size, angles, attend, attention, layer_norm, plain, post_norm, pre_norm, split, tokens, words};
 use crate::types::{
     Activation, Attention, Biases, Clusters, Depth, FeedForward, Formula, Head, Input, InputScale, Mix, Norm,
-    Position, ProjectionBias, Reach, Reads, Rotary, Side, Source, Stack, Tokens,
+    Position, ProjectionBias, Reach, Reads, Rotary, Side, Source, Stack, Start, Tokens,
 };
 
 /// GPT-2 (Radford et al. 2019): pre-norm, learned positions.
@@ -75,7 +75,12 @@ pub fn transformer_xl(size: Size, clusters: Clusters) -> Formula {
         stack: Stack {
             width: size.width,
             depth: Depth::Layers(size.layers),
-            position: Position::TransformerXl { memory: size.length, biases: Biases::Layer, clamp: None },
+            position: Position::TransformerXl {
+                memory: size.length,
+                biases: Biases::Layer,
+                clamp: None,
+                start: Start::Empty,
+            },
             block: post_norm(layer_norm(1e-5), mixes),
             others: Vec::new(),
             final_norm: None,

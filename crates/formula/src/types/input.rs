@@ -43,7 +43,8 @@ pub struct Tokens {
 
 /// A vocabulary cut into clusters, frequent words first: ids below the first cut, below the second, and so on.
 ///
-/// Cluster i has a table of width `width / divisorⁱ` and a projection up to the stack's width (Baevski and Auli 2018).
+/// Cluster i has a table of width `width / divisorⁱ` and a projection up to the stack's width (Baevski and Auli 2018). Tables
+/// that all have the stack's width need no projection, and have none.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Clusters {
@@ -51,14 +52,24 @@ pub struct Clusters {
     pub cuts: Vec<usize>,
     /// How much narrower each cluster is than the one before.
     pub divisor: usize,
+    /// The width of the first cluster's table, where it is not the stack's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<usize>,
 }
 
 impl Clusters {
+    /// Whether rows go through a projection between a table and a stack that is `width` wide.
+    pub fn projects(&self, width: usize) -> bool {
+        self.divisor != 1 || self.width.is_some_and(|first| first != width)
+    }
+
     /// The clusters of a vocabulary, with the widths of their tables under rows that are `width` wide.
     pub fn list(&self, vocabulary: usize, width: usize) -> Vec<Cluster> {
         let ends = self.cuts.iter().copied().chain([vocabulary]);
         let starts = [0].into_iter().chain(self.cuts.iter().copied());
-        let widths = std::iter::successors(Some(width), |width| Some(width / self.divisor.max(1)));
+        let widths = std::iter::successors(Some(self.width.unwrap_or(width)), |width| {
+            Some(width / self.divisor.max(1))
+        });
         starts.zip(ends).zip(widths).map(|((from, to), width)| Cluster { from, to, width }).collect()
     }
 }

@@ -56,12 +56,31 @@ pub enum Position {
         /// Distances from here on count as this one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         clamp: Option<usize>,
+        /// What is remembered before the first segment.
+        #[serde(default)]
+        start: Start,
     },
     /// Several ways at once, each in its own place: MPNet adds learned rows and has buckets in its scores.
     Together(Vec<Position>),
 }
 
 impl Position {
+    /// How many rows of zeros are remembered before the first segment.
+    pub fn zeros(&self) -> usize {
+        let zeros = |part: &Self| match part {
+            Self::TransformerXl { memory, start: Start::Zeros, .. } => *memory,
+            Self::TransformerXl { start: Start::Empty, .. }
+            | Self::None
+            | Self::Sinusoidal { .. }
+            | Self::Learned { .. }
+            | Self::Rotary(_)
+            | Self::Alibi
+            | Self::Buckets { .. }
+            | Self::Together(_) => 0,
+        };
+        self.parts().iter().map(zeros).sum()
+    }
+
     /// The ways that positions are told: itself, or those that it puts together.
     pub fn parts(&self) -> &[Self] {
         match self {
@@ -123,6 +142,17 @@ pub enum Biases {
     Layer,
     /// All layers share one pair.
     Stack,
+}
+
+/// What Transformer-XL remembers before the first segment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Start {
+    /// Nothing: the first rows see themselves alone (the paper's program).
+    #[default]
+    Empty,
+    /// As many rows of zeros as are ever remembered, and they are looked at like any others (Hugging Face).
+    Zeros,
 }
 
 /// Rotary positions.

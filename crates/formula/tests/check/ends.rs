@@ -87,7 +87,7 @@ fn a_narrow_table_is_tied_through_a_projection() {
 #[test]
 fn clusters_that_leave_no_words_or_no_width_are_refused() {
     let size = Size { vocabulary: 100, ..SMALL };
-    let clusters = |cuts: &[usize], divisor| Clusters { cuts: cuts.to_vec(), divisor };
+    let clusters = |cuts: &[usize], divisor| Clusters { cuts: cuts.to_vec(), divisor, width: None };
     let good = || clusters(&[10, 40], 4);
     let head = |field, why, clusters: Clusters| {
         case(gpt2(size), field, why, |f| f.head = Head::Adaptive { clusters, tied: false })
@@ -100,7 +100,8 @@ fn clusters_that_leave_no_words_or_no_width_are_refused() {
     };
     let many: Vec<usize> = (1..=65).collect();
     refused(vec![
-        head("head.adaptive.clusters.cuts", "is empty", clusters(&[], 4)),
+        head("head.adaptive.clusters.width", "is 0", Clusters { width: Some(0), ..good() }),
+        head("head.adaptive.clusters.divisor", "width 15 in", Clusters { width: Some(15), ..good() }),
         head("head.adaptive.clusters.cuts", "65 cuts", clusters(&many, 1)),
         head("head.adaptive.clusters.cuts[0]", "0 is not above 0", clusters(&[0, 40], 4)),
         head("head.adaptive.clusters.cuts[1]", "10 is not above 10", clusters(&[10, 10], 4)),
@@ -108,7 +109,6 @@ fn clusters_that_leave_no_words_or_no_width_are_refused() {
         head("head.adaptive.clusters.cuts", "starts at 100, but there are 100", clusters(&[10, 100], 4)),
         head("head.adaptive.clusters.divisor", "is 0", clusters(&[10], 0)),
         head("head.adaptive.clusters.divisor", "nothing is left of the width 64", clusters(&[10, 40], 16)),
-        input("target.input.tokens.clusters.cuts", "is empty", clusters(&[], 4)),
         input("target.input.tokens.clusters.divisor", "in cluster 1", clusters(&[10], 65)),
         case(named("vit").expect("a name"), "head.adaptive", "no vocabulary", |f| {
             f.head = Head::Adaptive { clusters: good(), tied: false };
@@ -118,7 +118,7 @@ fn clusters_that_leave_no_words_or_no_width_are_refused() {
 
 #[test]
 fn clusters_share_tables_with_the_same_clusters_alone() {
-    let clusters = || Clusters { cuts: vec![10, 40], divisor: 4 };
+    let clusters = || Clusters { cuts: vec![10, 40], divisor: 4, width: None };
     let xl = || transformer_xl(SMALL, clusters());
     refused(vec![
         case(xl(), "head.words.tied", "a table for each cluster", |f| f.head = words(true)),
@@ -137,13 +137,14 @@ fn clusters_share_tables_with_the_same_clusters_alone() {
         }),
     ]);
     assert_eq!(Formula { head: words(false), ..xl() }.check(), Ok(()));
-    let untied = Head::Adaptive { clusters: Clusters { cuts: vec![50], divisor: 1 }, tied: false };
+    let untied =
+        Head::Adaptive { clusters: Clusters { cuts: vec![50], divisor: 1, width: None }, tied: false };
     assert_eq!(Formula { head: untied, ..xl() }.check(), Ok(()), "the ends may be cut differently");
 }
 
 #[test]
 fn clusters_become_narrower_with_their_words() {
-    let clusters = Clusters { cuts: vec![10, 40], divisor: 4 };
+    let clusters = Clusters { cuts: vec![10, 40], divisor: 4, width: None };
     let list: Vec<_> = clusters.list(100, 64).iter().map(|one| (one.from, one.to, one.width)).collect();
     assert_eq!(list, [(0, 10, 64), (10, 40, 16), (40, 100, 4)]);
 }

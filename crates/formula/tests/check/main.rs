@@ -8,8 +8,8 @@ mod position;
 use glassformer_formula::named::{Original, Size, bert, gpt2, original};
 use glassformer_formula::{
     Activation, Attention, Biases, Depth, FeedForward, Formula, Head, Input, Mix, NAMES, Norm, NormSites,
-    Other, Pairing, Pool, Pooler, Position, Reach, Reads, Rotary, Scale, Scaling, Side, Stack, Sublayer,
-    Tokens, named,
+    Other, Pairing, Pool, Pooler, Position, Reach, Reads, Rotary, Scale, Scaling, Side, Stack, Start,
+    Sublayer, Tokens, named,
 };
 
 const SMALL: Size = Size { width: 64, heads: 4, hidden: 256, layers: 2, vocabulary: 100, length: 32 };
@@ -196,7 +196,8 @@ fn what_only_looks_odd_is_allowed() {
     allowed(gpt2(SMALL), &|f| f.pooler = Some(Pooler { pool: Pool::Mean, dense: None }));
     allowed(gpt2(SMALL), &|f| stack(f).position = Position::Buckets { count: 3, max_distance: 2 });
     allowed(gpt2(SMALL), &|f| {
-        stack(f).position = Position::TransformerXl { memory: 0, biases: Biases::Stack, clamp: Some(1) }
+        stack(f).position =
+            Position::TransformerXl { memory: 0, biases: Biases::Stack, clamp: Some(1), start: Start::Zeros }
     });
     allowed(gpt2(SMALL), &|f| {
         f.head = words(false);

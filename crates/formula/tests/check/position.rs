@@ -2,7 +2,8 @@
 
 use glassformer_formula::named::{bert, gpt2, llama};
 use glassformer_formula::{
-    Biases, Depth, Formula, Heads, Mix, Pairing, Pattern, Position, Rotary, Scaling, Sharing, Spread, When,
+    Biases, Depth, Formula, Heads, Mix, Pairing, Pattern, Position, Rotary, Scaling, Sharing, Spread, Start,
+    When,
 };
 
 use crate::{SMALL, angles, attend, case, own, refused, source, stack, target, tokens};
@@ -32,7 +33,7 @@ fn impossible_positions_are_refused() {
         when,
     };
     let buckets = |count, max_distance| Position::Buckets { count, max_distance };
-    let xl = Position::TransformerXl { memory: 8, biases: Biases::Layer, clamp: None };
+    let xl = Position::TransformerXl { memory: 8, biases: Biases::Layer, clamp: None, start: Start::Empty };
     let feeds_alone = |position: Position| {
         case(gpt2(SMALL), "target.stack.position", "the block has none", |f| {
             stack(f).position = position;
@@ -97,7 +98,12 @@ fn impossible_positions_are_refused() {
             tokens(source(f)).width = Some(15);
         }),
         case(gpt2(SMALL), "target.stack.position.transformer_xl.clamp", "is 0", |f| {
-            stack(f).position = Position::TransformerXl { memory: 8, biases: Biases::Layer, clamp: Some(0) };
+            stack(f).position = Position::TransformerXl {
+                memory: 8,
+                biases: Biases::Layer,
+                clamp: Some(0),
+                start: Start::Empty,
+            };
         }),
         feeds_alone(Position::Alibi),
         feeds_alone(buckets(32, 128)),
@@ -159,7 +165,8 @@ fn ways_that_meet_in_one_place_are_refused() {
     let learned = || Position::Learned { max: 32, offset: 0 };
     let buckets = || Position::Buckets { count: 32, max_distance: 128 };
     let turning = || Position::Rotary(angles(10_000.0));
-    let xl = || Position::TransformerXl { memory: 8, biases: Biases::Layer, clamp: None };
+    let xl =
+        || Position::TransformerXl { memory: 8, biases: Biases::Layer, clamp: None, start: Start::Empty };
     let at = |field, why, parts: Vec<Position>| {
         case(gpt2(SMALL), field, why, |f| stack(f).position = Position::Together(parts))
     };

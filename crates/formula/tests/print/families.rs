@@ -4,7 +4,7 @@ use glassformer_formula::named::{Size, albert, gpt2, transformer_xl};
 use glassformer_formula::print::unicode;
 use glassformer_formula::{
     Activation, Biases, Clusters, Dense, Depth, Head, Norm, Other, Pairing, Pool, Pooler, Position, Reads,
-    Rotary, Scaling,
+    Rotary, Scaling, Start,
 };
 
 use crate::{SMALL, changed, defines};
@@ -105,7 +105,7 @@ fn layers_are_listed_as_briefly_as_is_exact() {
 
 #[test]
 fn clusters_are_defined_at_both_ends() {
-    let clusters = Clusters { cuts: vec![10, 40], divisor: 4 };
+    let clusters = Clusters { cuts: vec![10, 40], divisor: 4, width: None };
     let mut formula = transformer_xl(SMALL, clusters.clone());
     defines(
         &formula,
@@ -118,16 +118,42 @@ fn clusters_are_defined_at_both_ends() {
             "  D⁽⁰⁾ : 64 × 64, D⁽¹⁾ : 64 × 16, D⁽²⁾ : 64 × 4, C : 64 × 2",
         ],
     );
-    formula.head = Head::Adaptive { clusters, tied: false };
+    formula.head = Head::Adaptive { clusters: clusters.clone(), tied: false };
     assert!(unicode(&formula).starts_with("Y = ln AdaptiveSoftmax( ○"));
     defines(&formula, &["  p⁽⁰⁾ = softmax(x D⁽⁰⁾ [Wₒ⁽⁰⁾, C] + b⁽⁰⁾), p⁽ⁱ⁾ = softmax(x D⁽ⁱ⁾ Wₒ⁽ⁱ⁾ + b⁽ⁱ⁾)"]);
+}
+
+#[test]
+fn clusters_of_the_stacks_width_have_no_projections() {
+    let clusters = Clusters { cuts: vec![10], divisor: 1, width: None };
+    defines(
+        &transformer_xl(SMALL, clusters.clone()),
+        &[
+            "X = E⁽ⁱ⁾[x − cᵢ] · √64 where cᵢ ≤ x < cᵢ₊₁",
+            "  E⁽⁰⁾ : 10 × 64, E⁽¹⁾ : 90 × 64",
+            "  p⁽⁰⁾ = softmax(x [(E⁽⁰⁾)ᵀ, C] + b⁽⁰⁾), p⁽ⁱ⁾ = softmax(x (E⁽ⁱ⁾)ᵀ + b⁽ⁱ⁾)",
+            "  C : 64 × 1",
+        ],
+    );
+    let narrow = Clusters { width: Some(16), ..clusters };
+    defines(&transformer_xl(SMALL, narrow), &["  D⁽⁰⁾ : 64 × 16, D⁽¹⁾ : 64 × 16, C : 16 × 1"]);
+}
+
+#[test]
+fn a_memory_of_zeros_is_said() {
+    let mut formula = gpt2(SMALL);
+    formula.target.as_mut().unwrap().stack.position =
+        Position::TransformerXl { memory: 8, biases: Biases::Layer, clamp: None, start: Start::Zeros };
+    let line =
+        "  H are the 8 rows before x that entered this layer with earlier segments, zeros before the first";
+    defines(&formula, &[line]);
 }
 
 #[test]
 fn distances_stop_growing_where_they_are_clamped() {
     let mut formula = gpt2(SMALL);
     formula.target.as_mut().unwrap().stack.position =
-        Position::TransformerXl { memory: 8, biases: Biases::Layer, clamp: Some(20) };
+        Position::TransformerXl { memory: 8, biases: Biases::Layer, clamp: Some(20), start: Start::Empty };
     formula.check().unwrap();
     let line =
         "  Z[p, q] = (Q[p] + v⁽ⁱ⁾) · (S[min(p − q, 20)] W_R⁽ⁱ⁾), W_R⁽ⁱ⁾ : 64 × 16, u and v of each layer";

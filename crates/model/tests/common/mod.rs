@@ -4,8 +4,8 @@
 use glassformer_formula::{
     Activation, Attention, Biases, Clusters, Dense, Depth, FeedForward, Formula, Global, Head, Heads, Input,
     InputScale, Lead, Mix, Norm, NormSites, Other, Pairing, Patches, Pattern, Pool, Pooler, Position,
-    ProjectionBias, Reach, Reads, Rotary, Scale, Scaling, Sharing, Side, Source, Spread, Stack, Sublayer,
-    Table, Tokens, When,
+    ProjectionBias, Reach, Reads, Rotary, Scale, Scaling, Sharing, Side, Source, Spread, Stack, Start,
+    Sublayer, Table, Tokens, When,
 };
 use glassformer_graph::{Batch, Graph, Leaf, Rows, Side as Half, Span};
 use glassformer_tensor::Random;
@@ -60,7 +60,7 @@ pub fn formula(random: &mut Random) -> Formula {
 }
 
 fn clusters() -> Clusters {
-    Clusters { cuts: vec![4, 7], divisor: 2 }
+    Clusters { cuts: vec![4, 7], divisor: 2, width: None }
 }
 
 fn side(random: &mut Random, half: Half, width: usize, cross: bool) -> Side {
@@ -170,6 +170,7 @@ fn position(random: &mut Random, half: Half, depth: Depth, size: usize) -> Posit
             memory: 64,
             biases: *random.pick(&[Biases::Layer, Biases::Stack]),
             clamp: coin(random).then_some(5),
+            start: Start::Empty,
         },
     }
 }

@@ -6,7 +6,7 @@ use crate::print::expr::{
     transposed,
 };
 use crate::print::names::{Names, Site};
-use crate::types::{Biases, Global, Pattern, Position, Reach, Scale, Sharing, Source};
+use crate::types::{Biases, Global, Pattern, Position, Reach, Scale, Sharing, Source, Start};
 
 pub(super) fn lines(lines: &mut Vec<Expr>, names: &Names<'_>, site: &Site) {
     let attention = &site.attention;
@@ -228,9 +228,14 @@ fn in_scores(lines: &mut Vec<Expr>, site: &Site) {
         | Position::Together(_) => {}
         Position::Alibi => alibi(lines, site.attention.heads.query),
         Position::Buckets { count, max_distance } => buckets(lines, site, *count, *max_distance),
-        Position::TransformerXl { memory, biases, clamp } => {
-            let remembered =
-                format!(" are the {memory} rows before x that entered this layer with earlier segments");
+        Position::TransformerXl { memory, biases, clamp, start } => {
+            let before = match start {
+                Start::Empty => "",
+                Start::Zeros => ", zeros before the first",
+            };
+            let remembered = format!(
+                " are the {memory} rows before x that entered this layer with earlier segments{before}"
+            );
             lines.push(row![Sign::Indent, "H", prose(remembered)]);
             let entry = at("Z", row!["p", Sign::Comma, "q"]);
             let query = round(row![at("Q", "p"), Sign::Plus, by_head("v")]);

@@ -42,9 +42,14 @@ fn tokens(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, of: (&Side, &Tok
     };
     let id: Expr = rows_letter(names, half).into();
     let table = names.table(half);
-    lines.push(if given.clusters.is_some() {
+    lines.push(if let Some(clusters) = &given.clusters {
         let place = row![id.clone(), Sign::Minus, sub("c", "i")];
-        let found = row![at(of_cluster(table.clone(), "i"), place), Sign::Beside, of_cluster("U", "i")];
+        let found = at(of_cluster(table.clone(), "i"), place);
+        let found = if clusters.projects(side.stack.width) {
+            row![found, Sign::Beside, of_cluster("U", "i")]
+        } else {
+            found
+        };
         row![rows, Sign::Equals, value(names, of, found), prose(" where "), within_cluster(id)]
     } else {
         row![rows, Sign::Equals, value(names, of, at(table.clone(), id))]
@@ -58,7 +63,9 @@ fn tokens(lines: &mut Vec<Expr>, names: &Names<'_>, half: Half, of: (&Side, &Tok
             for (index, cluster) in clusters.list(given.vocabulary, width).into_iter().enumerate() {
                 let words = cluster.to.saturating_sub(cluster.from);
                 shapes.push(shape(of_cluster(table.clone(), index), words, cluster.width));
-                shapes.push(shape(of_cluster("U", index), cluster.width, width));
+                if clusters.projects(width) {
+                    shapes.push(shape(of_cluster("U", index), cluster.width, width));
+                }
             }
         }
         (Table::Source, _) => {}

@@ -82,9 +82,13 @@ fn adaptive(lines: &mut Vec<Expr>, names: &Names<'_>, of: (usize, &Tokens), head
             sub_sup("W", "o", round(cluster))
         }
     };
+    let projects = clusters.projects(width);
     let scores = |cluster: Expr, matrix: Expr| {
-        let down = of_cluster("D", cluster.clone());
-        let product = row!["x", Sign::Beside, down, Sign::Beside, matrix];
+        let product = if projects {
+            row!["x", Sign::Beside, of_cluster("D", cluster.clone()), Sign::Beside, matrix]
+        } else {
+            row!["x", Sign::Beside, matrix]
+        };
         let value = call("softmax", row![product, Sign::Plus, of_cluster("b", cluster.clone())]);
         row![of_cluster("p", cluster), Sign::Equals, value]
     };
@@ -94,12 +98,18 @@ fn adaptive(lines: &mut Vec<Expr>, names: &Names<'_>, of: (usize, &Tokens), head
     lines.push(row![Sign::Indent, cuts(clusters, tokens.vocabulary)]);
     let mut shapes = Vec::new();
     for (index, cluster) in clusters.list(tokens.vocabulary, width).into_iter().enumerate() {
-        shapes.push(shape(of_cluster("D", index), width, cluster.width));
+        if projects {
+            shapes.push(shape(of_cluster("D", index), width, cluster.width));
+        }
         if !tied {
             let words = cluster.to.saturating_sub(cluster.from);
             shapes.push(shape(matrix(index.into()), cluster.width, words));
         }
     }
-    shapes.push(shape("C", width, clusters.cuts.len()));
-    lines.push(row![Sign::Indent, joined(shapes, Sign::Comma)]);
+    if !clusters.cuts.is_empty() {
+        shapes.push(shape("C", clusters.width.unwrap_or(width), clusters.cuts.len()));
+    }
+    if !shapes.is_empty() {
+        lines.push(row![Sign::Indent, joined(shapes, Sign::Comma)]);
+    }
 }
