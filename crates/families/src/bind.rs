@@ -95,6 +95,7 @@ fn reshaped(shape: &[usize], how: How) -> Option<Vec<usize>> {
     let part = |size: usize, of: usize| (of > 0 && size.is_multiple_of(of)).then(|| size / of);
     Some(match (how, shape) {
         (How::Same | How::PlusOne, shape) => shape.to_vec(),
+        (How::Flattened, shape) => vec![shape.iter().product()],
         (How::Transposed, [rows, columns]) => vec![*columns, *rows],
         (How::Part { of, .. }, [rows, rest @ ..]) => [&[part(*rows, of)?], rest].concat(),
         (How::Rows { from, to }, [rows, rest @ ..]) if from <= to && to <= *rows => {
@@ -124,7 +125,7 @@ impl Constants for Bound {
             Cow::Owned(all) => Cow::Owned(all[from * columns..to * columns].to_vec()),
         };
         Some(match *how {
-            How::Same => values,
+            How::Same | How::Flattened => values,
             How::PlusOne => values.iter().map(|x| x + 1.0).collect(),
             How::Part { part, of } => slice(part * (rows / of), (part + 1) * (rows / of)),
             How::Rows { from, to } => slice(from, to),

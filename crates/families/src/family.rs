@@ -68,6 +68,7 @@ const FAMILIES: &[(&str, Read)] = &[
     ("qwen3", crate::llama::qwen3),
     ("roberta", crate::roberta::roberta),
     ("t5", crate::t5::t5),
+    ("transfo-xl", crate::transfo_xl::transfo_xl),
     ("xlm-roberta", crate::roberta::roberta),
 ];
 

@@ -24,6 +24,7 @@ mod roberta;
 mod rope;
 mod rules;
 mod t5;
+mod transfo_xl;
 
 pub use bind::Bound;
 pub use config::Config;

@@ -51,6 +51,8 @@ pub enum How {
         /// Of how many.
         of: usize,
     },
+    /// All rows one after the other, as one vector (Transformer-XL's u and v, a row for each head).
+    Flattened,
     /// 1 is added (Gemma's gains).
     PlusOne,
 }
