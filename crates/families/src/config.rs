@@ -130,17 +130,22 @@ impl Config {
     pub fn parse(text: &str) -> Result<Self, Error> {
         let bad = |why: String| Error::File { path: "config.json".into(), why };
         match serde_json::from_str(text) {
-            Ok(Value::Object(keys)) => Ok(Self { keys, read: RefCell::default() }),
+            Ok(Value::Object(keys)) => Ok(Self::of(keys)),
             Ok(_) => Err(bad("is not a JSON object".into())),
             Err(error) => Err(bad(error.to_string())),
         }
+    }
+
+    /// The configuration of these keys.
+    pub(crate) fn of(keys: Map<String, Value>) -> Self {
+        Self { keys, read: RefCell::default() }
     }
 
     /// The same configuration without a head: the rows are the result.
     pub(crate) fn without_head(&self) -> Self {
         let mut keys = self.keys.clone();
         keys.remove("architectures");
-        Self { keys, read: RefCell::default() }
+        Self::of(keys)
     }
 
     /// The value of `key`, marked as read; nothing for null.

@@ -84,8 +84,7 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 pub(crate) fn read(config: &Config) -> Result<Family, Error> {
     let name = config.text_or("model_type", "")?;
     let Some((_, read)) = FAMILIES.iter().find(|(known, _)| *known == name) else {
-        let nearest = known().min_by_key(|known| distance(known, name)).unwrap_or_default();
-        return Err(Error::Unknown { name: name.to_owned(), nearest: nearest.to_owned() });
+        return Err(Error::Unknown { name: name.to_owned(), nearest: nearest(known(), name) });
     };
     config.only("pruned_heads", &[json!({})])?;
     let family = read(config)?;
@@ -96,6 +95,11 @@ pub(crate) fn read(config: &Config) -> Result<Family, Error> {
     }
     config.finish()?;
     Ok(family)
+}
+
+/// The one of `known` most like `name`.
+pub(crate) fn nearest(known: impl Iterator<Item = &'static str>, name: &str) -> String {
+    known.min_by_key(|known| distance(known, name)).unwrap_or_default().to_owned()
 }
 
 /// How many letters must change to make one name of the other (Levenshtein).

@@ -13,6 +13,7 @@ mod distilbert;
 mod electra;
 mod error;
 mod family;
+mod gguf;
 mod gpt2;
 mod gpt_neox;
 mod llama;

@@ -1,14 +1,14 @@
-//! A folder as a model hub gives it, opened.
+//! A folder or a file as a model hub gives it, opened.
 
 use std::path::Path;
 use std::sync::Arc;
 
 use glassformer_formula::{Head, Input, Side, Table, Tokens};
 use glassformer_model::Model;
-use glassformer_weights::Weights;
+use glassformer_weights::{Format, Weights};
 use serde_json::{Map, Value};
 
-use crate::{Bound, Config, Error, Family, bind, family};
+use crate::{Bound, Config, Error, Family, bind, family, gguf};
 
 /// The largest `config.json` that is read: real ones have a few kilobytes, and labels some more.
 const LARGEST: u64 = 16 << 20;
@@ -18,7 +18,7 @@ const LARGEST: u64 = 16 << 20;
 pub struct Checkpoint {
     /// The model.
     pub model: Model,
-    /// Its `model_type`.
+    /// Its `model_type`, or the architecture that a GGUF file names.
     pub kind: String,
     /// The names of its labels, where it has a head with labels.
     pub labels: Vec<String>,
@@ -35,14 +35,46 @@ impl Checkpoint {
     }
 }
 
-/// Opens the checkpoint in `folder`: `config.json` and weights beside it.
+/// Opens the checkpoint at `path`: a folder with `config.json` and weights beside it, or a GGUF file, alone or in its folder.
 ///
 /// Where the configuration names a head of which the file has nothing, the model is the one without it: sentence encoders
 /// keep the configuration of what they were trained from.
 ///
 /// # Errors
 /// If a file cannot be read, the architecture is not known, a key is not understood, or tensors do not fit.
-pub fn open(folder: &Path) -> Result<Checkpoint, Error> {
+pub fn open(path: &Path) -> Result<Checkpoint, Error> {
+    let (weights, place) = (Weights::open(path), path.display().to_string());
+    if let Ok(weights) = &weights
+        && let Format::Gguf(gguf) = weights.format()
+    {
+        let (config, family) = gguf::read(&place, weights, gguf)?;
+        return checkpoint(config, family, weights.clone());
+    }
+    if path.is_file() {
+        let why = "it has tensors, but does not say of which model; give its folder, with config.json";
+        return Err(weights.map_or_else(Error::from, |_| Error::File { path: place, why: why.into() }));
+    }
+    // What is wrong with the configuration comes first: it says which weights there should be.
+    let config = config(path)?;
+    let mut family = family::read(&config)?;
+    let weights = weights?;
+    if bind::lacks_head(&family, &weights)? {
+        family = family::read(&config.without_head())?;
+    }
+    checkpoint(config, family, weights)
+}
+
+fn checkpoint(config: Config, mut family: Family, weights: Weights) -> Result<Checkpoint, Error> {
+    untie(&mut family, &weights);
+    let bound = Bound::new(&family.formula, &family, weights)?;
+    let model = Model::with(family.formula, Arc::new(bound))?;
+    let kind = config.text_or("model_type", "")?.to_owned();
+    let (labels, global) = (config.label_names(), family.global);
+    Ok(Checkpoint { model, kind, labels, global, config: config.into_keys() })
+}
+
+/// The `config.json` of `folder`.
+fn config(folder: &Path) -> Result<Config, Error> {
     let path = folder.join("config.json");
     let bad = |why: String| Error::File { path: path.display().to_string(), why };
     let size = std::fs::metadata(&path).map_err(|error| bad(error.to_string()))?.len();
@@ -50,23 +82,7 @@ pub fn open(folder: &Path) -> Result<Checkpoint, Error> {
         return Err(bad(format!("has {size} bytes; a configuration has at most {LARGEST}")));
     }
     let text = std::fs::read_to_string(&path).map_err(|error| bad(error.to_string()))?;
-    let config = Config::parse(&text)?;
-    let mut family = family::read(&config)?;
-    let weights = Weights::open(folder)?;
-    if bind::lacks_head(&family, &weights)? {
-        family = family::read(&config.without_head())?;
-    }
-    untie(&mut family, &weights);
-    let bound = Bound::new(&family.formula, &family, weights)?;
-    let model = Model::with(family.formula, Arc::new(bound))?;
-    let kind = config.text_or("model_type", "")?.to_owned();
-    Ok(Checkpoint {
-        model,
-        kind,
-        labels: config.label_names(),
-        global: family.global,
-        config: config.into_keys(),
-    })
+    Config::parse(&text)
 }
 
 /// Gives the head a matrix of its own where the file holds one that is not the embedding table.

@@ -2,12 +2,12 @@
 
 mod common;
 
-use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
 
 use common::{asset, corpus, fixture, opened};
 use glassformer_tokens::{ChatTemplate, Conversation, GgufVocabulary, Special, SpecialText, Tokenizer};
+use glassformer_weights::Weights;
 use serde_json::Value;
 
 fn expected_ids(name: &str, index: usize, key: &str) -> Vec<u32> {
@@ -158,131 +158,44 @@ fn broken_vocabularies_are_errors() {
 
 // ---- real files ---------------------------------------------------------------------------------------------------------
 
-/// The metadata of a GGUF file: enough of the format for a test. The engine's own reader is in `weights`.
-struct Metadata(HashMap<String, Item>);
-
-#[derive(Debug, Clone)]
-enum Item {
-    Number(f64),
-    Text(String),
-    List(Vec<Item>),
+/// The vocabulary of a GGUF file, and its chat template.
+fn read(path: &Path) -> (GgufVocabulary, Option<String>) {
+    let weights = Weights::open(path).unwrap();
+    let gguf = weights.gguf().unwrap();
+    let key = |name: &str| format!("tokenizer.ggml.{name}");
+    let text = |name: &str| gguf.string(&key(name)).map(str::to_owned);
+    let texts = |name: &str| -> Vec<String> {
+        let list = gguf.byte_strings(&key(name)).unwrap_or_default();
+        list.into_iter().map(|text| String::from_utf8_lossy(text).into_owned()).collect()
+    };
+    let numbers = |name: &str| gguf.i32s(&key(name)).unwrap_or_default().into_iter();
+    let (id, flag) = (|name: &str| gguf.u32(&key(name)), |name: &str| gguf.bool(&key(name)));
+    let vocabulary = GgufVocabulary {
+        model: text("model").unwrap_or_default(),
+        pre: text("pre"),
+        tokens: texts("tokens"),
+        scores: gguf.f32s(&key("scores")).unwrap_or_default(),
+        token_types: numbers("token_type").map(|kind| kind as u32).collect(),
+        merges: texts("merges"),
+        bos: id("bos_token_id"),
+        eos: id("eos_token_id"),
+        unknown: id("unknown_token_id"),
+        separator: id("seperator_token_id"),
+        padding: id("padding_token_id"),
+        cls: id("cls_token_id"),
+        mask: id("mask_token_id"),
+        add_bos: flag("add_bos_token"),
+        add_eos: flag("add_eos_token"),
+        add_space_prefix: flag("add_space_prefix"),
+        remove_extra_whitespaces: flag("remove_extra_whitespaces"),
+        precompiled_charsmap: numbers("precompiled_charsmap").map(|byte| byte as u8).collect(),
+    };
+    (vocabulary, gguf.string("tokenizer.chat_template").map(str::to_owned))
 }
 
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn number(&mut self, size: usize) -> u64 {
-        let (taken, rest) = self.0.split_at(size);
-        self.0 = rest;
-        taken.iter().rev().fold(0, |number, &byte| number << 8 | u64::from(byte))
-    }
-
-    fn text(&mut self) -> String {
-        let length = self.number(8) as usize;
-        let (taken, rest) = self.0.split_at(length);
-        self.0 = rest;
-        String::from_utf8_lossy(taken).into_owned()
-    }
-
-    fn item(&mut self, kind: u64) -> Item {
-        match kind {
-            0 | 7 => Item::Number(self.number(1) as f64),
-            1 => Item::Number((self.number(1) as i8).into()),
-            2 | 3 => Item::Number(self.number(2) as f64),
-            4 => Item::Number(self.number(4) as f64),
-            5 => Item::Number((self.number(4) as i32).into()),
-            6 => Item::Number(f32::from_bits(self.number(4) as u32).into()),
-            8 => Item::Text(self.text()),
-            9 => {
-                let (kind, count) = (self.number(4), self.number(8));
-                Item::List((0..count).map(|_| self.item(kind)).collect())
-            }
-            10 | 11 => Item::Number(self.number(8) as f64),
-            _ => Item::Number(f64::from_bits(self.number(8))),
-        }
-    }
-}
-
-impl Metadata {
-    fn read(path: &Path) -> Self {
-        let file = fs::read(path).unwrap();
-        let mut bytes = Bytes(&file);
-        assert_eq!(bytes.number(4), u64::from(u32::from_le_bytes(*b"GGUF")));
-        let (_, _, count) = (bytes.number(4), bytes.number(8), bytes.number(8));
-        Self(
-            (0..count)
-                .map(|_| {
-                    (bytes.text(), {
-                        let kind = bytes.number(4);
-                        bytes.item(kind)
-                    })
-                })
-                .collect(),
-        )
-    }
-
-    fn text(&self, key: &str) -> Option<String> {
-        match self.0.get(&format!("tokenizer.{key}"))? {
-            Item::Text(text) => Some(text.clone()),
-            _ => None,
-        }
-    }
-
-    fn number(&self, key: &str) -> Option<f64> {
-        match self.0.get(&format!("tokenizer.ggml.{key}"))? {
-            Item::Number(number) => Some(*number),
-            _ => None,
-        }
-    }
-
-    fn list<T>(&self, key: &str, read: impl Fn(&Item) -> T) -> Vec<T> {
-        match self.0.get(&format!("tokenizer.ggml.{key}")) {
-            Some(Item::List(items)) => items.iter().map(read).collect(),
-            _ => Vec::new(),
-        }
-    }
-
-    fn vocabulary(&self) -> GgufVocabulary {
-        let text = |item: &Item| match item {
-            Item::Text(text) => text.clone(),
-            _ => String::new(),
-        };
-        let number = |item: &Item| match item {
-            Item::Number(number) => *number,
-            _ => 0.0,
-        };
-        let id = |key: &str| self.number(key).map(|id| id as u32);
-        let flag = |key: &str| self.number(key).map(|flag| flag != 0.0);
-        GgufVocabulary {
-            model: self.text("ggml.model").unwrap_or_default(),
-            pre: self.text("ggml.pre"),
-            tokens: self.list("tokens", text),
-            scores: self.list("scores", |item| number(item) as f32),
-            token_types: self.list("token_type", |item| number(item) as u32),
-            merges: self.list("merges", text),
-            bos: id("bos_token_id"),
-            eos: id("eos_token_id"),
-            unknown: id("unknown_token_id"),
-            separator: id("seperator_token_id"),
-            padding: id("padding_token_id"),
-            cls: id("cls_token_id"),
-            mask: id("mask_token_id"),
-            add_bos: flag("add_bos_token"),
-            add_eos: flag("add_eos_token"),
-            add_space_prefix: flag("add_space_prefix"),
-            remove_extra_whitespaces: flag("remove_extra_whitespaces"),
-            precompiled_charsmap: self.list("precompiled_charsmap", |item| number(item) as u8),
-        }
-    }
-}
-
-/// The one GGUF file of an asset.
-fn of_asset(name: &str) -> Option<Metadata> {
-    let folder = asset(name)?;
-    let mut files = fs::read_dir(folder).unwrap().filter_map(Result::ok).map(|entry| entry.path());
-    files
-        .find(|path| path.extension().is_some_and(|extension| extension == "gguf"))
-        .map(|path| Metadata::read(&path))
+/// What the one GGUF file of an asset says.
+fn of_asset(name: &str) -> Option<(GgufVocabulary, Option<String>)> {
+    Some(read(&asset(name)?))
 }
 
 #[test]
@@ -299,8 +212,8 @@ fn real_gguf_files_give_the_ids_that_their_models_were_trained_with() {
         ),
     ];
     for (name, text, expected) in cases {
-        let Some(metadata) = of_asset(name) else { continue };
-        let tokenizer = Tokenizer::from_gguf(&metadata.vocabulary()).unwrap();
+        let Some((vocabulary, _)) = of_asset(name) else { continue };
+        let tokenizer = Tokenizer::from_gguf(&vocabulary).unwrap();
         let ids = tokenizer.encode(text, Special::Add).unwrap().ids;
         assert_eq!(ids, expected, "{name}: {text:?}");
         assert_eq!(tokenizer.decode(&ids, SpecialText::Skip).unwrap(), text, "{name}");
@@ -309,14 +222,14 @@ fn real_gguf_files_give_the_ids_that_their_models_were_trained_with() {
 
 #[test]
 fn real_gguf_files_render_their_chat_template() {
-    let Some(metadata) = of_asset("smollm2") else { return };
-    let chat = ChatTemplate::new(&metadata.text("chat_template").unwrap()).unwrap();
+    let Some((vocabulary, template)) = of_asset("smollm2") else { return };
+    let chat = ChatTemplate::new(&template.unwrap()).unwrap();
     let text = chat.render(&Conversation::new([("user", "What is the capital of France?")])).unwrap();
     assert!(
         text.ends_with("<|im_start|>user\nWhat is the capital of France?<|im_end|>\n<|im_start|>assistant\n"),
         "{text}"
     );
-    let tokenizer = Tokenizer::from_gguf(&metadata.vocabulary()).unwrap();
+    let tokenizer = Tokenizer::from_gguf(&vocabulary).unwrap();
     let ids = tokenizer.encode(&text, Special::Leave).unwrap().ids;
     assert_eq!(ids.iter().filter(|&&id| Some(id) == tokenizer.id("<|im_end|>")).count(), 2);
     assert_eq!(tokenizer.decode(&ids, SpecialText::Keep).unwrap(), text);
@@ -336,7 +249,7 @@ fn the_vocabularies_of_llama_cpp_give_the_ids_that_it_expects() {
         let name = path.file_stem().unwrap().to_string_lossy().into_owned();
         let beside = |ending: &str| fs::read_to_string(format!("{}{ending}", path.display()));
         let (Ok(texts), Ok(ids)) = (beside(".inp"), beside(".out")) else { continue };
-        let tokenizer = match Tokenizer::from_gguf(&Metadata::read(path).vocabulary()) {
+        let tokenizer = match Tokenizer::from_gguf(&read(path).0) {
             Ok(tokenizer) => tokenizer,
             Err(error) => {
                 println!("{name}: {error}");

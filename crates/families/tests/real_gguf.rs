@@ -1,0 +1,57 @@
+//! Real files against the reference implementation, where they are: `GLASSFORMER_ASSETS`, by default
+//! `~/.cache/glassformer-assets`. What is not there is skipped, with a line that says so.
+
+mod common;
+
+use std::path::PathBuf;
+
+use common::fixtures;
+use glassformer_cpu::Cpu;
+use glassformer_engine::{Forward, Sequence};
+use glassformer_families::open;
+use glassformer_tensor::{Tolerance, compare};
+use serde_json::Value;
+
+fn asset(place: &str) -> Option<PathBuf> {
+    let folder = std::env::var_os("GLASSFORMER_ASSETS")
+        .map(PathBuf::from)
+        .or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/glassformer-assets")))?;
+    let path = folder.join(place);
+    if !path.exists() {
+        println!("{place} is not here: skipped");
+    }
+    path.exists().then_some(path)
+}
+
+fn numbers<T>(entry: &Value, key: &str, number: impl Fn(&Value) -> Option<T>) -> Vec<T> {
+    let list = entry[key].as_array().expect("a list");
+    list.iter().map(|value| number(value).expect("a number")).collect()
+}
+
+#[test]
+fn real_gguf_files_give_the_reference_implementations_logits() {
+    let text = std::fs::read_to_string(fixtures("gguf").join("assets.json")).expect("the fixtures are here");
+    let all: Value = serde_json::from_str(&text).expect("it is JSON");
+    for (place, entry) in all.as_object().expect("places") {
+        let Some(path) = asset(place) else { continue };
+        let target = numbers(entry, "ids", |id| Some(id.as_u64()? as u32));
+        let model = open(&path).unwrap_or_else(|error| panic!("{place}: {error}")).model;
+        let sequence = Sequence { target, ..Sequence::default() };
+        let run = Forward::whole(&model, &Cpu::default(), &[sequence]).expect("it runs");
+        let (_, _, logits) = run.output("logits").expect("it has a head");
+        let best = numbers(entry, "best", |id| Some(id.as_u64()? as usize));
+        let rows: Vec<&[f32]> = logits.chunks_exact(logits.len() / best.len()).collect();
+        let found: Vec<usize> = rows.iter().map(|row| largest(row)).collect();
+        assert_eq!(found, best, "{place}");
+        let kept = numbers(entry, "tokens", |id| Some(id.as_u64()? as usize));
+        let expected = numbers(entry, "last", |x| Some(x.as_f64()? as f32));
+        let last: Vec<f32> = kept.iter().map(|&token| rows[rows.len() - 1][token]).collect();
+        compare(&last, &expected, Tolerance { absolute: 1e-3, relative: 1e-4 })
+            .unwrap_or_else(|difference| panic!("{place}: {difference}"));
+    }
+}
+
+fn largest(row: &[f32]) -> usize {
+    let best = row.iter().enumerate().max_by(|a, b| a.1.total_cmp(b.1));
+    best.map_or(0, |(at, _)| at)
+}
