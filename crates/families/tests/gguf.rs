@@ -110,3 +110,10 @@ fn a_folder_with_one_file_is_that_file() {
     std::fs::remove_dir_all(&folder).expect("it was just made");
     assert_eq!(opened.expect("it is a model").kind, "qwen2");
 }
+
+#[test]
+fn a_file_that_says_nothing_of_its_model_is_refused_with_a_hint() {
+    let error =
+        open(&fixtures("hf").join("llama/model.safetensors")).expect_err("it is no model").to_string();
+    assert!(error.contains("give its folder, with config.json"), "{error}");
+}
