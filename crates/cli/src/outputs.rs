@@ -21,6 +21,11 @@ impl Form {
     }
 }
 
+/// A number with the digits that it has: 0.1, not 0.10000000149011612, which is the same in twice the bits.
+pub fn number(x: f32) -> Value {
+    x.to_string().parse::<f64>().map_or(Value::Null, Value::from)
+}
+
 /// Writes results one by one.
 pub struct Outputs {
     form: Form,

@@ -8,7 +8,7 @@ use crate::args;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::load;
-use crate::outputs::{Form, Outputs};
+use crate::outputs::{Form, Outputs, number};
 use crate::progress::Progress;
 use crate::texts::Texts;
 
@@ -51,7 +51,7 @@ pub fn fill(args: &args::Fill, console: &Console) -> Result<(), Failure> {
             .map(|choice| format!("{:.4}  {}  {}", choice.score, choice.word.trim(), choice.text))
             .collect()
     };
-    let choice = |choice: &tasks::Choice| json!({ "id": choice.id, "word": choice.word, "score": choice.score, "text": choice.text });
+    let choice = |choice: &tasks::Choice| json!({ "id": choice.id, "word": choice.word, "score": number(choice.score), "text": choice.text });
     let blank = |blank: &Blank| json!({ "place": blank.place, "choices": blank.choices.iter().map(choice).collect::<Vec<_>>() });
     let value = |blanks: &Vec<Blank>| json!({ "blanks": blanks.iter().map(blank).collect::<Vec<_>>() });
     each(&args.texts, args.json, |texts| reader.fill(texts, &options), (lines, value))
@@ -63,7 +63,7 @@ pub fn classify(args: &args::Classify, console: &Console) -> Result<(), Failure>
     let lines = |text: &str, labels: &Vec<Label>| {
         labels.iter().map(|label| format!("{:.4}  {}  {text}", label.score, label.label)).collect()
     };
-    let label = |label: &Label| json!({ "label": label.label, "score": label.score });
+    let label = |label: &Label| json!({ "label": label.label, "score": number(label.score) });
     let value = |labels: &Vec<Label>| json!({ "labels": labels.iter().map(label).collect::<Vec<_>>() });
     let work = |texts: &[&str]| reader.classify(&inputs(texts, args.pairs), &options);
     each(&args.texts, args.json, work, (lines, value))
@@ -96,7 +96,7 @@ pub fn tag(args: &args::Tag, console: &Console) -> Result<(), Failure> {
     };
     let entity = |entity: &Entity| {
         let Span { start, end } = entity.chars;
-        json!({ "label": entity.label, "score": entity.score, "start": start, "end": end, "text": entity.text })
+        json!({ "label": entity.label, "score": number(entity.score), "start": start, "end": end, "text": entity.text })
     };
     let value =
         |entities: &Vec<Entity>| json!({ "entities": entities.iter().map(entity).collect::<Vec<_>>() });
@@ -135,7 +135,7 @@ pub fn answer(args: &args::Answer, console: &Console) -> Result<(), Failure> {
     };
     let found = |found: &Found| {
         let Span { start, end } = found.chars;
-        json!({ "text": found.text, "score": found.score, "start": start, "end": end })
+        json!({ "text": found.text, "score": number(found.score), "start": start, "end": end })
     };
     let value = |answers: &Vec<Found>| json!({ "answers": answers.iter().map(found).collect::<Vec<_>>() });
     let work = |texts: &[&str]| {

@@ -5,6 +5,7 @@ mod explain;
 mod formula;
 mod forward;
 mod generate;
+mod tasks;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -124,10 +125,11 @@ fn encoder() -> Formula {
 
 #[test]
 fn help_starts_with_examples_for_every_verb() {
-    for args in
-        [&["--help"][..], &["explain", "--help"], &["formula", "-h"], &["forward", "-h"], &["generate", "-h"]]
-    {
-        let output = Command::new(env!("CARGO_BIN_EXE_glassformer")).args(args).output().unwrap();
+    let verbs =
+        ["explain", "formula", "forward", "generate", "show", "verify", "fill", "classify", "tag", "answer"];
+    for verb in [None].into_iter().chain(verbs.map(Some)) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_glassformer"));
+        let output = command.args(verb).arg("--help").output().unwrap();
         assert!(output.status.success());
         let text = String::from_utf8(output.stdout).unwrap();
         assert!(text.starts_with("Examples:\n  glassformer "), "{text}");
