@@ -9,7 +9,7 @@ use glassformer_tokens::Tokenizer;
 use glassformer_weights::{Format, Weights};
 
 use crate::Error;
-use crate::reader::positions;
+use crate::reader::longest;
 
 /// What there is to know about a model before it runs.
 #[derive(Debug)]
@@ -65,7 +65,6 @@ impl Card {
             let (dtype, shape) = (view.dtype().name(), view.shape().to_vec());
             Some(Stored { name: name.to_owned(), dtype, shape })
         };
-        let limit = tokenizer.as_ref().ok().and_then(Tokenizer::model_max_length);
         Ok(Self {
             parts: parts(&own),
             tensors: weights.names().filter_map(stored).collect(),
@@ -76,7 +75,7 @@ impl Card {
                 Format::Gguf(_) => "GGUF",
                 Format::Ctranslate2(_) => "CTranslate2",
             },
-            longest: positions(&formula).into_iter().chain(limit).min(),
+            longest: longest(&checkpoint, tokenizer.as_ref().ok()),
             memory: memory(&own),
             page_bytes: formula.target.as_ref().map(page_bytes),
             tasks: tasks(&formula, tokenizer.as_ref().ok()),

@@ -1,14 +1,16 @@
 //! A model at a path, whatever it is: a folder of ours, of a model hub, of CTranslate2, or a file.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use glassformer_engine::Sequence;
 use glassformer_families::{self as families, Checkpoint};
 use glassformer_formula::Head;
 use glassformer_model::Model;
-use glassformer_tokens::Tokenizer;
+use glassformer_tokens::{ChatTemplate, Tokenizer};
+use glassformer_weights::{Format, Gguf, Weights};
 
-use crate::Error;
+use crate::{Error, gguf};
 
 /// Opens the model at `path`.
 ///
@@ -27,7 +29,39 @@ pub fn open(path: &Path) -> Result<Checkpoint, Error> {
 /// # Errors
 /// If there is none, or it is not understood.
 pub fn tokenizer(path: &Path) -> Result<Tokenizer, Error> {
-    Ok(Tokenizer::open(path)?)
+    match in_file(path)? {
+        Some(file) => Ok(Tokenizer::from_gguf(&gguf::vocabulary(&file))?),
+        None => Ok(Tokenizer::open(path)?),
+    }
+}
+
+/// The chat templates of the model at `path`, where it has some.
+///
+/// # Errors
+/// If a template does not parse.
+pub fn chat_template(path: &Path, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, Error> {
+    let Some(file) = in_file(path)? else { return Ok(ChatTemplate::open(path)?) };
+    let Some(text) = file.string("tokenizer.chat_template") else { return Ok(None) };
+    let special = tokenizer.special();
+    let named = [("bos_token", special.bos), ("eos_token", special.eos), ("pad_token", special.pad)];
+    let with = |template: ChatTemplate, (name, id): (&str, Option<u32>)| match id
+        .and_then(|id| tokenizer.token(id))
+    {
+        Some(text) => template.with_token(name, text),
+        None => template,
+    };
+    Ok(Some(named.into_iter().fold(ChatTemplate::new(text)?, with)))
+}
+
+/// The GGUF file that says everything, where the model is one, alone or in its folder.
+fn in_file(path: &Path) -> Result<Option<Arc<Gguf>>, Error> {
+    if path.is_dir() && path.join("config.json").exists() {
+        return Ok(None);
+    }
+    match Weights::open(path).map_err(families::Error::from)?.format() {
+        Format::Gguf(file) => Ok(Some(file.clone())),
+        Format::Memory | Format::Safetensors | Format::Torch | Format::Ctranslate2(_) => Ok(None),
+    }
 }
 
 /// Fills in what a model's files say of a sequence and the user left out: rows that see all, and what the decoder of a

@@ -62,8 +62,7 @@ impl Reader {
 
     /// How many tokens it can read at once, special ones included, where there is a limit.
     pub fn longest(&self) -> Option<usize> {
-        let positions = positions(self.checkpoint.model.formula());
-        positions.into_iter().chain(self.tokenizer.model_max_length()).min()
+        longest(&self.checkpoint, Some(&self.tokenizer))
     }
 
     /// Runs `texts` in batches and hands each its rows of the output `name`: all of those that the head was asked about, or the
@@ -158,12 +157,24 @@ fn vocabulary(formula: &Formula) -> Option<usize> {
     }
 }
 
-/// How many positions the stack that reads text has, where they are counted.
-pub(crate) fn positions(formula: &Formula) -> Option<usize> {
-    let side = formula.source.as_ref().or(formula.target.as_ref())?;
+/// How many tokens a model can read at once: by its positions where they are counted, by what it was trained with, and by what
+/// its tokenizer says.
+pub(crate) fn longest(checkpoint: &Checkpoint, tokenizer: Option<&Tokenizer>) -> Option<usize> {
+    let formula = checkpoint.model.formula();
+    let side = formula.source.as_ref().or(formula.target.as_ref());
     let counted = |position: &Position| match position {
         Position::Learned { max, .. } => Some(*max),
-        _ => None,
+        Position::None
+        | Position::Sinusoidal { .. }
+        | Position::Rotary(_)
+        | Position::Alibi
+        | Position::Buckets { .. }
+        | Position::TransformerXl { .. }
+        | Position::Together(_) => None,
     };
-    side.stack.position.parts().iter().filter_map(counted).min()
+    let positions = side.and_then(|side| side.stack.position.parts().iter().filter_map(counted).min());
+    let trained = checkpoint.config.get("max_position_embeddings").and_then(serde_json::Value::as_u64);
+    let trained = trained.map(|longest| longest as usize);
+    let told = tokenizer.and_then(Tokenizer::model_max_length);
+    [positions, trained, told].into_iter().flatten().min()
 }
