@@ -96,6 +96,8 @@ fn reshaped(shape: &[usize], how: How) -> Option<Vec<usize>> {
     Some(match (how, shape) {
         (How::Same | How::PlusOne, shape) => shape.to_vec(),
         (How::Flattened, shape) => vec![shape.iter().product()],
+        (How::RowMore(_), [rows, rest @ ..]) => [&[rows.checked_add(1)?], rest].concat(),
+        (How::NoughtsThen(_), [rows, ..]) => vec![rows.checked_add(1)?],
         (How::Transposed, [rows, columns]) => vec![*columns, *rows],
         (How::Part { of, .. }, [rows, rest @ ..]) => [&[part(*rows, of)?], rest].concat(),
         (How::Rows { from, to }, [rows, rest @ ..]) if from <= to && to <= *rows => {
@@ -127,6 +129,13 @@ impl Constants for Bound {
         Some(match *how {
             How::Same | How::Flattened => values,
             How::PlusOne => values.iter().map(|x| x + 1.0).collect(),
+            How::NoughtsThen(last) => (0..rows).map(|_| 0.0).chain([last]).collect(),
+            How::RowMore(value) => {
+                let mut longer = Vec::with_capacity(values.len() + columns);
+                longer.extend_from_slice(&values);
+                longer.resize(values.len() + columns, value);
+                Cow::Owned(longer)
+            }
             How::Part { part, of } => slice(part * (rows / of), (part + 1) * (rows / of)),
             How::Rows { from, to } => slice(from, to),
             How::Transposed => transposed(&values, (rows, columns), (0, columns)),

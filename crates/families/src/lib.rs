@@ -9,6 +9,7 @@ mod bert;
 mod bind;
 mod blocks;
 mod config;
+mod ctranslate2;
 mod distilbert;
 mod electra;
 mod error;

@@ -8,7 +8,7 @@ use glassformer_model::Model;
 use glassformer_weights::{Format, Weights};
 use serde_json::{Map, Value};
 
-use crate::{Bound, Config, Error, Family, bind, family, gguf};
+use crate::{Bound, Config, Error, Family, bind, ctranslate2, family, gguf};
 
 /// The largest `config.json` that is read: real ones have a few kilobytes, and labels some more.
 const LARGEST: u64 = 16 << 20;
@@ -18,7 +18,7 @@ const LARGEST: u64 = 16 << 20;
 pub struct Checkpoint {
     /// The model.
     pub model: Model,
-    /// Its `model_type`, or the architecture that a GGUF file names.
+    /// Its `model_type`, the architecture that a GGUF file names, or CTranslate2's specification.
     pub kind: String,
     /// The names of its labels, where it has a head with labels.
     pub labels: Vec<String>,
@@ -35,7 +35,8 @@ impl Checkpoint {
     }
 }
 
-/// Opens the checkpoint at `path`: a folder with `config.json` and weights beside it, or a GGUF file, alone or in its folder.
+/// Opens the checkpoint at `path`: a folder with `config.json` and weights beside it, a GGUF file, alone or in its folder, or
+/// a CTranslate2 folder.
 ///
 /// Where the configuration names a head of which the file has nothing, the model is the one without it: sentence encoders
 /// keep the configuration of what they were trained from.
@@ -44,11 +45,15 @@ impl Checkpoint {
 /// If a file cannot be read, the architecture is not known, a key is not understood, or tensors do not fit.
 pub fn open(path: &Path) -> Result<Checkpoint, Error> {
     let (weights, place) = (Weights::open(path), path.display().to_string());
-    if let Ok(weights) = &weights
-        && let Format::Gguf(gguf) = weights.format()
-    {
-        let (config, family) = gguf::read(&place, weights, gguf)?;
-        return checkpoint(config, family, weights.clone());
+    if let Ok(weights) = &weights {
+        let told = match weights.format() {
+            Format::Gguf(gguf) => Some(gguf::read(&place, weights, gguf)?),
+            Format::Ctranslate2(model) => Some(ctranslate2::read(&place, weights, model)?),
+            Format::Memory | Format::Safetensors | Format::Torch => None,
+        };
+        if let Some((config, family)) = told {
+            return checkpoint(config, family, weights.clone());
+        }
     }
     if path.is_file() {
         let why = "it has tensors, but does not say of which model; give its folder, with config.json";

@@ -55,6 +55,10 @@ pub enum How {
     Flattened,
     /// 1 is added (Gemma's gains).
     PlusOne,
+    /// One row more at the end, of this number: a token that the file does not have.
+    RowMore(f32),
+    /// A nought for each of its rows, and then this number: a bias that the file does not have.
+    NoughtsThen(f32),
 }
 
 /// `ours` is `theirs`.
