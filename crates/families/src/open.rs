@@ -55,9 +55,10 @@ pub fn open(path: &Path) -> Result<Checkpoint, Error> {
             return checkpoint(config, family, weights.clone());
         }
     }
-    if path.is_file() {
-        let why = "it has tensors, but does not say of which model; give its folder, with config.json";
-        return Err(weights.map_or_else(Error::from, |_| Error::File { path: place, why: why.into() }));
+    if !path.join("config.json").exists() {
+        weights?;
+        let why = "it has tensors, but does not say of which model; give a folder with config.json";
+        return Err(Error::File { path: place, why: why.into() });
     }
     // What is wrong with the configuration comes first: it says which weights there should be.
     let config = config(path)?;
