@@ -17,7 +17,7 @@ pub(crate) fn vocabulary(file: &Gguf) -> GgufVocabulary {
         pre: file.string(&key("pre")).map(str::to_owned),
         tokens: texts("tokens"),
         scores: file.f32s(&key("scores")).unwrap_or_default(),
-        token_types: types.into_iter().map(|kind| kind.unsigned_abs()).collect(),
+        token_types: types.into_iter().map(i32::unsigned_abs).collect(),
         merges: texts("merges"),
         bos: id("bos"),
         eos: id("eos"),
