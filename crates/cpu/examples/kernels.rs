@@ -65,7 +65,7 @@ fn main() -> Result<(), Error> {
     measure("sinusoid", Sinusoid { rows: rows.rows, start: 0, width: WIDTH, wave, clamp: None }, &[])?;
     measure("lookup", Lookup { ids: Ids::Tokens(SIDE) }, &[table])?;
     measure("lookup_grad", LookupGrad { ids: Ids::Tokens(SIDE), table }, &[rows])?;
-    measure("pool mean", Pool { side: SIDE, pooling: Pooling::Mean }, &[rows])
+    measure("pool mean", Pool { side: SIDE, poolings: vec![Pooling::Mean] }, &[rows])
 }
 
 fn measure(name: &str, op: impl Into<Op>, shapes: &[Shape]) -> Result<(), Error> {

@@ -93,7 +93,7 @@ fn wide_cases() -> Vec<Case> {
         Case::new(Lookup { ids: Ids::Tokens(side) }, &[Shape::fixed(9, 150)]),
         Case::new(LookupGrad { ids: Ids::Tokens(side), table: Shape::fixed(60, 150) }, &[wide]),
         Case::new(LeadGrad { side }, &[wide]),
-        Case::new(Pool { side, pooling: Pooling::Mean }, &[wide]),
+        Case::new(Pool { side, poolings: vec![Pooling::Max, Pooling::Mean] }, &[wide]),
         Case::new(Squeeze { side }, &[wide, Shape::fixed(40, 210)]),
         Case::new(SqueezeGrad { side }, &[wide, Shape::fixed(40, 210), Shape::new(Rows::Low(side, 40), 150)]),
         Case::new(rotate(Pairing::Halves), &[wide]),

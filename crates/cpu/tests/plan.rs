@@ -102,9 +102,9 @@ impl Grower<'_> {
                 self.add(PickGrad { side: SIDE }, &[picked])
             }
             11 => {
-                let pool = Pool { side: SIDE, pooling: Pooling::Mean };
-                let pooled = self.add(pool, &[x])?;
-                self.add(PoolGrad { pool }, &[pooled])
+                let pool = Pool { side: SIDE, poolings: vec![Pooling::Max, Pooling::Mean] };
+                let pooled = self.add(pool.clone(), &[x])?;
+                self.add(PoolGrad { pool }, &[x, pooled])
             }
             12 => {
                 let rotate = Rotate {

@@ -26,7 +26,8 @@ pub(crate) fn albert(config: &Config) -> Result<Family, Error> {
     let act = activation(config, "hidden_act", "gelu_new")?;
     let tied = config.flag_or("tie_word_embeddings", true)?;
     let dense = |act, norm| Dense { act: Some(act), bias: true, norm };
-    let pooler = Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh, None)) });
+    let pooler =
+        Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh, None)), then: Vec::new() });
     let masked = Head::Words { tied, bias: true, dense: Some(dense(act, Some(norm))), scale: None };
     let labels = config.labels();
     let (pooler, head) = match config.architecture() {

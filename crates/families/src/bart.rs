@@ -170,7 +170,7 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
     let (pooler, head) = match config.architecture() {
         name if name.ends_with("ForSequenceClassification") => {
             let dense = Dense { act: Some(Activation::Tanh), bias: true, norm: None };
-            let pooler = Pooler { pool: Pool::Last, dense: Some(dense) };
+            let pooler = Pooler { pool: Pool::Last, dense: Some(dense), then: Vec::new() };
             (Some(pooler), Head::Classes { count: config.labels(), bias: true })
         }
         _ => (None, words(tied, style.bias)),

@@ -23,7 +23,7 @@ pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
     let stack = encoder(config, position, norm)?;
     let act = activation(config, "hidden_act", "gelu")?;
     let dense = |act| Dense { act: Some(act), bias: true, norm: None };
-    let pooler = Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh)) });
+    let pooler = Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh)), then: Vec::new() });
     let tied = config.flag_or("tie_word_embeddings", true)?;
     let masked =
         Head::Words { tied, bias: true, dense: Some(Dense { norm: Some(norm), ..dense(act) }), scale: None };

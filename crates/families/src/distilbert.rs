@@ -34,7 +34,8 @@ pub(crate) fn distilbert(config: &Config) -> Result<Family, Error> {
             (None, Head::Words { tied, bias: true, dense: Some(dense(act, Some(norm))), scale: None })
         }
         "DistilBertForSequenceClassification" => {
-            let pooler = Pooler { pool: Pool::First, dense: Some(dense(Activation::Relu, None)) };
+            let pooler =
+                Pooler { pool: Pool::First, dense: Some(dense(Activation::Relu, None)), then: Vec::new() };
             (Some(pooler), Head::Classes { count: labels, bias: true })
         }
         "DistilBertForTokenClassification" => (None, Head::Tags { count: labels, dense: None }),

@@ -26,7 +26,8 @@ pub(crate) fn electra(config: &Config) -> Result<Family, Error> {
             (None, Head::Words { tied, bias: true, dense, scale: None })
         }
         "ElectraForSequenceClassification" => {
-            let pooler = Pooler { pool: Pool::First, dense: Some(dense(Activation::Gelu, None)) };
+            let pooler =
+                Pooler { pool: Pool::First, dense: Some(dense(Activation::Gelu, None)), then: Vec::new() };
             (Some(pooler), Head::Classes { count: labels, bias: true })
         }
         "ElectraForTokenClassification" => (None, Head::Tags { count: labels, dense: None }),

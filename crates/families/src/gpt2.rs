@@ -32,7 +32,7 @@ pub(crate) fn gpt2(config: &Config) -> Result<Family, Error> {
     let (pooler, head) = match config.architecture() {
         "GPT2ForSequenceClassification" => {
             let head = Head::Classes { count: config.labels(), bias: false };
-            (Some(Pooler { pool: Pool::Last, dense: None }), head)
+            (Some(Pooler::of(Pool::Last)), head)
         }
         "GPT2Model" => (None, Head::Rows),
         _ => (None, words(tied, false)),

@@ -43,9 +43,10 @@ pub(crate) fn modernbert(config: &Config) -> Result<Family, Error> {
     let labels = config.labels();
     let (pooler, head) = match config.architecture() {
         "ModernBertForMaskedLM" => (None, Head::Words { tied, bias, dense: Some(dense), scale: None }),
-        "ModernBertForSequenceClassification" => {
-            (Some(Pooler { pool, dense: Some(dense) }), Head::Classes { count: labels, bias: true })
-        }
+        "ModernBertForSequenceClassification" => (
+            Some(Pooler { pool, dense: Some(dense), then: Vec::new() }),
+            Head::Classes { count: labels, bias: true },
+        ),
         "ModernBertForTokenClassification" => (None, Head::Tags { count: labels, dense: Some(dense) }),
         "ModernBertModel" | "" => (None, Head::Rows),
         other => return Err(unknown_head("ModernBert", other)),

@@ -37,7 +37,8 @@ pub(crate) fn headed(config: &Config, stack: Stack, norm: Norm) -> Result<Family
     let types = config.optional_size("type_vocab_size")?;
     let tokens = Tokens { types, norm: Some(norm), ..tokens(config.size("vocab_size")?) };
     let dense = |act, norm| Dense { act: Some(act), bias: true, norm };
-    let pooler = Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh, None)) });
+    let pooler =
+        Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh, None)), then: Vec::new() });
     let tied = config.flag_or("tie_word_embeddings", true)?;
     let labels = config.labels();
     let name = config.architecture();

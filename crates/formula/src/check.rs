@@ -29,6 +29,8 @@ pub mod limits {
     pub const SUBLAYERS: usize = 64;
     /// Cuts of a vocabulary into clusters.
     pub const CUTS: usize = 64;
+    /// Ways to read the rows of a sequence, side by side.
+    pub const POOLS: usize = 16;
     /// Heads of one attention, and numbers per head.
     pub const HEADS: usize = 1 << 16;
     /// Rows: positions, windows, remembered segments, rows that a projection covers.

@@ -1,7 +1,11 @@
 //! What is read off the last stack.
 
-use glassformer_formula::{Cluster, Clusters, Dense, Head, Input, Pool as PoolBy, Side as Given, Tokens};
-use glassformer_graph::ops::{Activate, Adaptive, Linear, Pick, Pool, Pooling, Scale};
+use glassformer_formula::{
+    Cluster, Clusters, Dense, Head, Input, Pool as PoolBy, Side as Given, Then, Tokens,
+};
+use glassformer_graph::ops::{
+    Activate, Adaptive, Fill, Linear, Norm as NormOp, NormKind, Pick, Pool, Pooling, Scale,
+};
 use glassformer_graph::{Shape, Side, Value};
 
 use crate::Error;
@@ -19,16 +23,50 @@ impl<'f> Lower<'f> {
     /// One row for each sequence, where there is a pooler.
     pub fn pooler(&mut self, side: Side, rows: Value) -> Result<Option<Value>, Error> {
         let (Some(pooler), Some(given)) = (&self.formula.pooler, self.last(side)) else { return Ok(None) };
-        let pooling = match pooler.pool {
-            PoolBy::First => Pooling::First,
-            PoolBy::Last => Pooling::Last,
-            PoolBy::Mean => Pooling::Mean,
+        let pooling = |part: &PoolBy| match part {
+            PoolBy::First => Some(Pooling::First),
+            PoolBy::Last => Some(Pooling::Last),
+            PoolBy::Mean => Some(Pooling::Mean),
+            PoolBy::MeanRoot => Some(Pooling::MeanRoot),
+            PoolBy::WeightedMean => Some(Pooling::WeightedMean),
+            PoolBy::Max => Some(Pooling::Max),
+            PoolBy::Together(_) => None, // refused within a list
         };
+        let poolings = pooler.pool.parts().iter().filter_map(pooling).collect();
         let at = At { side, stack: &given.stack, weights: "pooler".to_owned() };
         self.scoped("pooler", |lower| {
-            let pooled = lower.build.add("rows", Pool { side, pooling }, &[rows])?; // [sequences, width]
-            lower.dense(&at, pooler.dense.as_ref(), pooled, given.stack.width).map(Some)
+            let pooled = lower.build.add("rows", Pool { side, poolings }, &[rows])?; // [sequences, width · poolings]
+            let pooled = lower.dense(&at, pooler.dense.as_ref(), pooled, given.stack.width)?;
+            let steps = pooler.then.iter().enumerate();
+            steps.into_iter().try_fold(pooled, |x, (index, step)| lower.then(&at, index, step, x)).map(Some)
         })
+    }
+
+    /// Step number `index` of what is done to a pooled row; its weights are below `pooler.index`.
+    fn then(&mut self, at: &At<'f>, index: usize, step: &Then, x: Value) -> Result<Value, Error> {
+        let name = index.to_string();
+        let width = self.build.shape(x).width;
+        match step {
+            Then::Dense { width, act, bias } => {
+                let x = self.linear(at, &name, x, Out { width: *width, bias: *bias })?;
+                match act {
+                    None => Ok(x),
+                    Some(act) => {
+                        let act = Activate { act: activation(*act) };
+                        Ok(self.build.add(&format!("{name}.bent"), act, &[x])?)
+                    }
+                }
+            }
+            Then::Norm(norm) => self.norm(at, (&name, 1), x, Some(norm)),
+            // x/‖x‖ is an RMS norm whose gain is 1/√width; ε keeps a row of zeros what it is.
+            Then::Unit => {
+                let shape = Shape::fixed(1, width);
+                let value = 1.0 / (width as f32).sqrt();
+                let gain = self.build.add(&format!("{name}.gain"), Fill { shape, value }, &[])?;
+                let norm = NormOp { kind: NormKind::Rms, epsilon: 1e-24 / width as f32, parts: 1 };
+                Ok(self.build.add(&format!("{name}.unit"), norm, &[x, gain])?)
+            }
+        }
     }
 
     /// Scores of the rows that are asked about, or nothing where the rows are the result.

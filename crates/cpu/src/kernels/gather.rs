@@ -2,11 +2,11 @@
 
 use std::ops::Range;
 
-use glassformer_graph::Side;
 use glassformer_graph::ops::{Lookup, LookupGrad, Pool, PoolGrad, Pooling};
+use glassformer_graph::{Side, Span};
 
 use super::Call;
-use super::map::{Sum, Times, one, set, two};
+use super::map::{Larger, PlusTimes, Sum, Times, one, set, two};
 use super::split::{over_columns, over_rows};
 use crate::context::Block;
 use crate::dispatch;
@@ -168,45 +168,111 @@ pub(super) unsafe fn sum_rows(call: Call<'_>) {
 pub(super) unsafe fn pool(op: &Pool, call: Call<'_>) {
     let (x, y) = (call.inputs[0], call.outputs[0]);
     let spans = &call.run.batch.side(op.side).spans;
-    let row = |s: usize| match op.pooling {
-        Pooling::First => Some(spans[s].start),
-        Pooling::Last => Some(spans[s].start + spans[s].len - 1),
-        Pooling::Mean => None,
-    };
-    for (s, span) in spans.iter().enumerate() {
-        over_columns(call.worker, y.width, |columns| {
-            // SAFETY: `isa` is this machine's; the rows exist, and nobody else touches these columns of row `s`.
-            unsafe {
-                clear_columns(y, s, &columns);
-                if let Some(row) = row(s) {
-                    return add_columns(call.run.isa, (y, s), (x, row), &columns);
+    for (k, pooling) in op.poolings.iter().enumerate() {
+        for (s, span) in spans.iter().enumerate() {
+            over_columns(call.worker, x.width, |columns| {
+                // SAFETY: `isa` is this machine's; the rows exist, and nobody else touches these columns of row `s`.
+                unsafe {
+                    let to = y.data.add(s * y.width + k * x.width + columns.start);
+                    pool_one((call.run.isa, *pooling), span, (x, to), &columns);
                 }
-                for i in span.start..span.start + span.len {
-                    add_columns(call.run.isa, (y, s), (x, i), &columns);
+            });
+        }
+    }
+}
+
+/// One pooling of one sequence: these columns of x into `to`.
+///
+/// # Safety
+/// `isa` is this machine's; the span's rows of x exist, `to` has room for the columns, and nobody else touches it.
+unsafe fn pool_one(
+    (isa, pooling): (Isa, Pooling),
+    span: &Span,
+    (x, to): (Block, *mut f32),
+    columns: &Range<usize>,
+) {
+    let (from, count) = (|i: usize| (span.start + i) * x.width + columns.start, columns.len());
+    // SAFETY: the caller's promise.
+    unsafe {
+        let copy = |i: usize| to.copy_from_nonoverlapping(x.data.add(from(i)), count);
+        match pooling {
+            Pooling::First => copy(0),
+            Pooling::Last => copy(span.len - 1),
+            Pooling::Max => {
+                copy(0);
+                for i in 1..span.len {
+                    dispatch!(isa, |L| two::<L>(Larger, to, x.data.add(from(i)), to, count));
                 }
-                let (mean, at) = (Times(1.0 / span.len as f32), y.data.add(s * y.width + columns.start));
-                dispatch!(call.run.isa, |L| one::<L>(mean, at, at, columns.len()));
             }
-        });
+            Pooling::WeightedMean => {
+                to.write_bytes(0, count);
+                for i in 0..span.len {
+                    let weight = PlusTimes(pooling.weight(span, i).unwrap_or(0.0) as f32);
+                    dispatch!(isa, |L| two::<L>(weight, to, x.data.add(from(i)), to, count));
+                }
+            }
+            Pooling::Mean | Pooling::MeanRoot => {
+                to.write_bytes(0, count);
+                for i in 0..span.len {
+                    dispatch!(isa, |L| two::<L>(Sum, to, x.data.add(from(i)), to, count));
+                }
+                let mean = Times(pooling.weight(span, 0).unwrap_or(0.0) as f32);
+                dispatch!(isa, |L| one::<L>(mean, to, to, count));
+            }
+        }
     }
 }
 
 /// # Safety
-/// As [`Call`] says; input dy.
+/// As [`Call`] says; inputs x and dy.
 pub(super) unsafe fn pool_grad(op: &PoolGrad, call: Call<'_>) {
-    let (dy, dx) = (call.inputs[0], call.outputs[0]);
+    let (x, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let spans = &call.run.batch.side(op.pool.side).spans;
-    over_rows(call.worker, dx.rows, dx.width, |rows| {
-        for i in rows {
-            let s = spans.partition_point(|span| span.start + span.len <= i);
-            let weight = Times(op.pool.pooling.weight(&spans[s], i - spans[s].start) as f32);
-            // SAFETY: `isa` is this machine's; the rows exist, and nobody else writes row `i`.
-            unsafe {
-                let (from, to) = (dy.data.add(s * dx.width), dx.data.add(i * dx.width));
-                dispatch!(call.run.isa, |L| one::<L>(weight, from, to, dx.width));
+    over_columns(call.worker, dx.width, |columns| {
+        for (s, span) in spans.iter().enumerate() {
+            for i in span.start..span.start + span.len {
+                // SAFETY: the row exists, and nobody else touches these columns.
+                unsafe { clear_columns(dx, i, &columns) };
+            }
+            for (k, pooling) in op.pool.poolings.iter().enumerate() {
+                // SAFETY: `isa` is this machine's; the rows exist, and nobody else touches these columns of dx.
+                unsafe {
+                    let from = dy.data.add(s * dy.width + k * dx.width + columns.start);
+                    pool_grad_one((call.run.isa, *pooling), span, (x, from, dx), &columns);
+                }
             }
         }
     });
+}
+
+/// What one pooling of one sequence adds to these columns of dx; `dy` is where they begin.
+///
+/// # Safety
+/// `isa` is this machine's; the span's rows of x and dx exist, `dy` holds the columns, and nobody else touches those of dx.
+unsafe fn pool_grad_one(
+    (isa, pooling): (Isa, Pooling),
+    span: &Span,
+    (x, dy, dx): (Block, *const f32, Block),
+    columns: &Range<usize>,
+) {
+    let at = |i: usize, column: usize| (span.start + i) * dx.width + column;
+    // SAFETY: the caller's promise.
+    unsafe {
+        if pooling == Pooling::Max {
+            for (offset, column) in columns.clone().enumerate() {
+                let number = |i: usize| *x.data.add(at(i, column));
+                let largest =
+                    (0..span.len).fold(0, |best, i| if number(i) > number(best) { i } else { best });
+                *dx.data.add(at(largest, column)) += *dy.add(offset);
+            }
+            return;
+        }
+        for i in 0..span.len {
+            let weight = PlusTimes(pooling.weight(span, i).unwrap_or(0.0) as f32);
+            let to = dx.data.add(at(i, columns.start));
+            dispatch!(isa, |L| two::<L>(weight, to, dy, to, columns.len()));
+        }
+    }
 }
 
 /// # Safety
@@ -216,8 +282,7 @@ pub(super) unsafe fn recall(side: Side, call: Call<'_>) {
     let spans = &call.run.batch.side(side).spans;
     over_rows(call.worker, y.rows, y.width, |rows| {
         for i in rows {
-            let end =
-                |span: &glassformer_graph::Span| span.memory_start + span.memory + span.start + span.len;
+            let end = |span: &Span| span.memory_start + span.memory + span.start + span.len;
             let span = &spans[spans.partition_point(|span| end(span) <= i)];
             let within = i - span.memory_start - span.start;
             // SAFETY: the rows exist, nobody else writes row `i`, and y overlaps neither input.

@@ -95,9 +95,30 @@ pub(super) struct Sum;
 /// a · b.
 #[derive(Clone, Copy)]
 pub(super) struct Product;
+/// The larger of a and b.
+#[derive(Clone, Copy)]
+pub(super) struct Larger;
+/// a + b · factor.
+#[derive(Clone, Copy)]
+pub(super) struct PlusTimes(pub f32);
 /// x · factor.
 #[derive(Clone, Copy)]
 pub(super) struct Times(pub f32);
+
+impl Two for Larger {
+    #[inline(always)]
+    fn at<L: Lanes>(self, a: L, b: L) -> L {
+        a.max(b)
+    }
+}
+
+impl Two for PlusTimes {
+    #[inline(always)]
+    fn at<L: Lanes>(self, a: L, b: L) -> L {
+        // SAFETY: `a` proves the instructions.
+        b.fma(unsafe { L::splat(self.0) }, a)
+    }
+}
 
 impl Two for Sum {
     #[inline(always)]

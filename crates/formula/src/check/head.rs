@@ -1,11 +1,12 @@
 //! What is read off the last stack: whether there is something to read, and whether the widths meet.
 
 use super::{Report, input, limits};
-use crate::types::{Clusters, Dense, Formula, Head, Input, Side, Tokens};
+use crate::types::{Clusters, Dense, Formula, Head, Input, Pool, Pooler, Side, Then, Tokens};
 
 pub(super) fn check(report: &mut Report, formula: &Formula) {
     if let Some(pooler) = &formula.pooler {
         report.dense("pooler.dense", pooler.dense);
+        pooled(report, pooler);
     }
     let Some(last) = formula.target.as_ref().or(formula.source.as_ref()) else { return };
     match &formula.head {
@@ -37,6 +38,42 @@ pub(super) fn check(report: &mut Report, formula: &Formula) {
         Head::Tags { count, dense } => {
             report.size("head.tags.count", *count, limits::VOCABULARY);
             report.dense("head.tags.dense", *dense);
+        }
+    }
+}
+
+fn pooled(report: &mut Report, pooler: &Pooler) {
+    if let Pool::Together(parts) = &pooler.pool {
+        if parts.is_empty() {
+            report.refuse(
+                "pooler.pool.together",
+                "is empty",
+                "list what is read, such as \"max\" and \"mean\"",
+            );
+        }
+        if parts.len() > limits::POOLS {
+            let why = format!("{} ways to read the rows cannot be meant", parts.len());
+            report.refuse("pooler.pool.together", why, format!("list at most {}", limits::POOLS));
+        }
+        for (index, part) in parts.iter().enumerate() {
+            if matches!(part, Pool::Together(_)) {
+                let field = format!("pooler.pool.together[{index}]");
+                report.refuse(field, "lists several ways within the list", "write one list");
+            }
+        }
+    }
+    if pooler.then.len() > limits::SUBLAYERS {
+        let why = format!("{} steps cannot be meant", pooler.then.len());
+        report.refuse("pooler.then", why, format!("give at most {}", limits::SUBLAYERS));
+    }
+    for (index, step) in pooler.then.iter().enumerate() {
+        let at = format!("pooler.then[{index}]");
+        match step {
+            Then::Dense { width, act: _, bias: _ } => {
+                report.size(format!("{at}.dense.width"), *width, limits::WIDTH);
+            }
+            Then::Norm(norm) => report.norm(&format!("{at}.norm"), Some(*norm)),
+            Then::Unit => {}
         }
     }
 }

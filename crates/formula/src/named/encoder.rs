@@ -81,7 +81,7 @@ fn masked_words(side: Side) -> Formula {
     Formula {
         source: Some(side),
         target: None,
-        pooler: Some(Pooler { pool: Pool::First, dense: dense(Activation::Tanh, None) }),
+        pooler: Some(Pooler { pool: Pool::First, dense: dense(Activation::Tanh, None), then: Vec::new() }),
         head: Head::Words { tied: true, bias: true, dense: dense(Activation::Gelu, norm), scale: None },
     }
 }
@@ -133,7 +133,7 @@ pub fn vit(size: Size, patch: usize, classes: usize) -> Formula {
     Formula {
         source: Some(vit_side(size, patch)),
         target: None,
-        pooler: Some(Pooler { pool: Pool::First, dense: None }),
+        pooler: Some(Pooler::of(Pool::First)),
         head: Head::Classes { count: classes, bias: true },
     }
 }

@@ -1,9 +1,9 @@
 //! What is read off the rows: `softmax(rows · W_o)` and its kin, and the pooled row.
 
-use super::expr::{Expr, Fence, Sign, call, fence, float, row, sub, transposed};
+use super::expr::{Expr, Fence, Sign, call, fence, float, joined, row, sub, transposed};
 use super::names::{Names, act_word};
 use crate::half::Half;
-use crate::types::{Dense, Head, Pool, Pooler};
+use crate::types::{Dense, Head, Pool, Pooler, Then};
 
 /// `Y = softmax(rows · W_o)`. Where the pooled row is a result of its own, the rows get a name:
 /// `Y = softmax(R · W_o), pooled = tanh(first(R) · W_pool + b_pool), R = rows`.
@@ -67,9 +67,31 @@ pub(super) fn adaptive_name(names: &Names<'_>) -> Expr {
     }
 }
 
-/// `tanh(first(rows) · W_pool + b_pool)`
+/// `tanh(first(rows) · W_pool + b_pool)`, then what is done to it: `unit(tanh([max(rows), mean(rows)] · W_pool1 + b_pool1))`.
 fn pooled(names: &Names<'_>, pooler: &Pooler, rows: Expr) -> Expr {
-    projected(names, pooler.dense, call(pool_word(pooler.pool), rows), "pool")
+    let read = |part: &Pool| call(pool_word(part), rows.clone());
+    let row = match &pooler.pool {
+        Pool::Together(parts) => fence(Fence::Index, joined(parts.iter().map(read), Sign::Comma)),
+        one => read(one),
+    };
+    let start = projected(names, pooler.dense, row, "pool");
+    pooler.then.iter().enumerate().fold(start, |x, (index, step)| match step {
+        Then::Dense { width: _, act, bias } => {
+            let product = row![x, Sign::Dot, sub("W", pool_step(index))];
+            let value = if *bias { row![product, Sign::Plus, sub("b", pool_step(index))] } else { product };
+            match act {
+                None => value,
+                Some(act) => call(act_word(*act), value),
+            }
+        }
+        Then::Norm(norm) => call(names.norm(*norm), x),
+        Then::Unit => call("unit", x),
+    })
+}
+
+/// The index of a matrix that is applied to a pooled row: pool1, pool2, …
+pub(super) fn pool_step(index: usize) -> Expr {
+    row!["pool", index + 1]
 }
 
 /// `norm(act(x · W + b))`
@@ -91,10 +113,14 @@ fn linear(x: Expr, index: &'static str, bias: bool) -> Expr {
     if bias { row![product, Sign::Plus, sub("b", index)] } else { product }
 }
 
-pub(super) fn pool_word(pool: Pool) -> &'static str {
+pub(super) fn pool_word(pool: &Pool) -> &'static str {
     match pool {
         Pool::First => "first",
         Pool::Last => "last",
         Pool::Mean => "mean",
+        Pool::MeanRoot => "rootmean",
+        Pool::WeightedMean => "weightedmean",
+        Pool::Max => "max",
+        Pool::Together(_) => "together",
     }
 }

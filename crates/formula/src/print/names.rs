@@ -5,7 +5,7 @@ use super::expr::{Expr, Fence, Sign, fence, joined, row, sub};
 use crate::half::Half;
 use crate::types::{
     Activation, Attention, Dense, FeedForward, Formula, Global, Head, Input, Mix, Norm, Pattern, Position,
-    Reach, Rotary, Side, Source, Table,
+    Reach, Rotary, Side, Source, Table, Then,
 };
 
 /// An attention with everything around it that its definition depends on.
@@ -142,13 +142,20 @@ fn site(formula: &Formula, side: &Side, attention: &Attention) -> Site {
     site
 }
 
-/// The projections before the head, if there are any.
+/// The projections before the head and after the pooler, if there are any; a norm alone counts as one.
 pub(super) fn denses(formula: &Formula) -> impl Iterator<Item = Dense> {
     let head = match formula.head {
         Head::Words { dense, .. } | Head::Tags { dense, .. } => dense,
         Head::Rows | Head::Adaptive { .. } | Head::Classes { .. } | Head::Spans => None,
     };
-    head.into_iter().chain(formula.pooler.and_then(|pooler| pooler.dense))
+    let step = |step: &Then| match *step {
+        Then::Dense { width: _, act, bias } => Some(Dense { act, bias, norm: None }),
+        Then::Norm(norm) => Some(Dense { act: None, bias: false, norm: Some(norm) }),
+        Then::Unit => None,
+    };
+    let pooler = formula.pooler.as_ref();
+    let then = pooler.map_or(&[][..], |pooler| &pooler.then).iter().filter_map(step);
+    head.into_iter().chain(pooler.and_then(|pooler| pooler.dense)).chain(then)
 }
 
 fn word(site: &Site) -> &'static str {

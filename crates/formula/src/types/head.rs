@@ -6,14 +6,45 @@ use super::input::Clusters;
 use super::stack::{Activation, Norm, yes};
 
 /// One row for each sequence: `norm(act(pool(x) W + b))`, or just the pooled row.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Pooler {
     /// Which rows are read.
     pub pool: Pool,
-    /// What is done to the pooled row.
+    /// What is done to the pooled row: a projection to the stack's width.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dense: Option<Dense>,
+    /// What is done to it then, in this order (the modules of sentence-transformers).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub then: Vec<Then>,
+}
+
+impl Pooler {
+    /// The pooled row itself.
+    pub fn of(pool: Pool) -> Self {
+        Self { pool, dense: None, then: Vec::new() }
+    }
+}
+
+/// One step of what is done to a pooled row.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub enum Then {
+    /// `act(x W + b)`.
+    Dense {
+        /// Numbers per row that it leads to.
+        width: usize,
+        /// The bend, if there is one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        act: Option<Activation>,
+        /// Whether there is a b.
+        #[serde(default = "yes")]
+        bias: bool,
+    },
+    /// A norm.
+    Norm(Norm),
+    /// `x/‖x‖`: a row of length 1, so that a product of two is their cosine.
+    Unit,
 }
 
 /// One projection with its bend: `norm(act(x W + b))`.
@@ -82,7 +113,7 @@ pub enum Head {
 }
 
 /// Which rows of a sequence a pooler reads.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Pool {
     /// The first one.
@@ -91,4 +122,24 @@ pub enum Pool {
     Last,
     /// Their mean.
     Mean,
+    /// Their sum over the root of their number.
+    MeanRoot,
+    /// Their mean where the i-th counts i times.
+    WeightedMean,
+    /// The largest number of each column.
+    Max,
+    /// Several of these, side by side.
+    Together(Vec<Pool>),
+}
+
+impl Pool {
+    /// What is read: itself, or those that stand side by side.
+    pub fn parts(&self) -> &[Self] {
+        match self {
+            Self::Together(parts) => parts,
+            Self::First | Self::Last | Self::Mean | Self::MeanRoot | Self::WeightedMean | Self::Max => {
+                std::slice::from_ref(self)
+            }
+        }
+    }
 }

@@ -2,7 +2,8 @@
 
 use glassformer_formula::named::{Size, albert, bert, gpt2, transformer_xl};
 use glassformer_formula::{
-    Activation, Clusters, Dense, Depth, Formula, Head, Input, Lead, Norm, Patches, Pool, Pooler, Table, named,
+    Activation, Clusters, Dense, Depth, Formula, Head, Input, Lead, Norm, Patches, Pool, Pooler, Table, Then,
+    named,
 };
 
 use crate::{SMALL, case, refused, source, target, tokens, words};
@@ -58,10 +59,26 @@ fn classes_need_a_pooled_row() {
 #[test]
 fn projections_before_a_head_are_checked() {
     let broken = Some(Dense { act: None, bias: false, norm: Some(Norm::Rms { epsilon: -1.0 }) });
+    let then = |pool, step| Some(Pooler { pool, dense: None, then: vec![step] });
     let scaled = |scale| Head::Words { tied: true, bias: false, dense: None, scale: Some(scale) };
     refused(vec![
         case(bert(SMALL), "pooler.dense.norm.rms.epsilon", "-1", |f| {
-            f.pooler = Some(Pooler { pool: Pool::First, dense: broken });
+            f.pooler = Some(Pooler { pool: Pool::First, dense: broken, then: Vec::new() });
+        }),
+        case(bert(SMALL), "pooler.then[0].norm.rms.epsilon", "-1", |f| {
+            f.pooler = then(Pool::First, Then::Norm(Norm::Rms { epsilon: -1.0 }));
+        }),
+        case(bert(SMALL), "pooler.then[0].dense.width", "is 0", |f| {
+            f.pooler = then(Pool::First, Then::Dense { width: 0, act: None, bias: true });
+        }),
+        case(bert(SMALL), "pooler.pool.together", "is empty", |f| {
+            f.pooler = then(Pool::Together(Vec::new()), Then::Unit);
+        }),
+        case(bert(SMALL), "pooler.pool.together", "17 ways", |f| {
+            f.pooler = then(Pool::Together(vec![Pool::Max; 17]), Then::Unit);
+        }),
+        case(bert(SMALL), "pooler.pool.together[1]", "within the list", |f| {
+            f.pooler = then(Pool::Together(vec![Pool::Max, Pool::Together(vec![Pool::Max])]), Then::Unit);
         }),
         case(bert(SMALL), "head.words.dense.norm.rms.epsilon", "-1", |f| {
             f.head = Head::Words { tied: true, bias: false, dense: broken, scale: None };

@@ -135,7 +135,7 @@ fn impossible_sizes_are_refused() {
             stack(f).position = Position::Learned { max: 1, offset: usize::MAX };
         }),
         case(base(), "head.classes.count", "is 0", |f| {
-            f.pooler = Some(Pooler { pool: Pool::Last, dense: None });
+            f.pooler = Some(Pooler::of(Pool::Last));
             f.head = Head::Classes { count: 0, bias: true };
         }),
         case(base(), "head.tags.count", "is 0", |f| f.head = Head::Tags { count: 0, dense: None }),
@@ -190,10 +190,10 @@ fn what_only_looks_odd_is_allowed() {
     };
     allowed(bert(SMALL), &|f| own(f).reach = Reach::Past);
     allowed(gpt2(SMALL), &|f| {
-        f.pooler = Some(Pooler { pool: Pool::Last, dense: None });
+        f.pooler = Some(Pooler::of(Pool::Last));
         f.head = Head::Classes { count: 2, bias: false };
     });
-    allowed(gpt2(SMALL), &|f| f.pooler = Some(Pooler { pool: Pool::Mean, dense: None }));
+    allowed(gpt2(SMALL), &|f| f.pooler = Some(Pooler::of(Pool::Mean)));
     allowed(gpt2(SMALL), &|f| stack(f).position = Position::Buckets { count: 3, max_distance: 2 });
     allowed(gpt2(SMALL), &|f| {
         stack(f).position =

@@ -4,7 +4,7 @@ use glassformer_formula::named::{Size, albert, gpt2, transformer_xl};
 use glassformer_formula::print::unicode;
 use glassformer_formula::{
     Activation, Biases, Clusters, Dense, Depth, Head, Norm, Other, Pairing, Pool, Pooler, Position, Reads,
-    Rotary, Scaling, Start,
+    Rotary, Scaling, Start, Then,
 };
 
 use crate::{SMALL, changed, defines};
@@ -28,7 +28,7 @@ fn pooled_rows_show_where_they_are_read() {
     let body = "(LN ∘ ○ₗ₌₁²[ (I + FFN_GELU-tanh ∘ LN) ∘ (I + MaskedAttn ∘ LN) ])(X)";
     let pooled = |pool, dense, head| {
         changed(|formula| {
-            formula.pooler = Some(Pooler { pool, dense });
+            formula.pooler = Some(Pooler { pool, dense, then: Vec::new() });
             formula.head = head;
         })
     };
@@ -137,6 +137,26 @@ fn clusters_of_the_stacks_width_have_no_projections() {
     );
     let narrow = Clusters { width: Some(16), ..clusters };
     defines(&transformer_xl(SMALL, narrow), &["  D⁽⁰⁾ : 64 × 16, D⁽¹⁾ : 64 × 16, C : 16 × 1"]);
+}
+
+#[test]
+fn a_sentence_is_pooled_projected_and_brought_to_length_one() {
+    let dense = Then::Dense { width: 20, act: Some(Activation::Tanh), bias: true };
+    let pool = Pool::Together(vec![Pool::Max, Pool::Mean]);
+    let mut formula = gpt2(SMALL);
+    formula.head = Head::Rows;
+    formula.pooler = Some(Pooler { pool, dense: None, then: vec![dense, Then::Unit] });
+    formula.check().unwrap();
+    let line = unicode(&formula);
+    let expected = "pooled = unit(tanh([max(R), mean(R)] · W_pool1 + b_pool1))";
+    assert!(line.contains(expected), "{line}");
+    defines(
+        &formula,
+        &[
+            "max is the largest number of each column of a sequence's rows, mean is that of a sequence's rows",
+            "W_pool1 : 128 × 20, unit(x) is x over its length",
+        ],
+    );
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use super::{Gradient, Operation, PoolGrad, Site, arity, same};
 use crate::{Array, Builder, Case, Error, Rows, Shape, Side, Span, World};
 
-/// Which row.
+/// What is read off the rows of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pooling {
     /// The first.
@@ -12,52 +12,81 @@ pub enum Pooling {
     Last,
     /// The mean of all.
     Mean,
+    /// Their sum over the root of their number.
+    MeanRoot,
+    /// Their mean where the i-th counts i times.
+    WeightedMean,
+    /// The largest number of each column.
+    Max,
 }
 
 impl Pooling {
-    /// How much row `i` of a sequence counts.
-    pub fn weight(self, span: &Span, i: usize) -> f64 {
-        match self {
+    /// How much row `i` of a sequence counts, or nothing where that hangs on its numbers.
+    pub fn weight(self, span: &Span, i: usize) -> Option<f64> {
+        let rows = span.len as f64;
+        Some(match self {
             Self::First => f64::from(u8::from(i == 0)),
             Self::Last => f64::from(u8::from(i + 1 == span.len)),
-            Self::Mean => 1.0 / span.len as f64,
-        }
+            Self::Mean => 1.0 / rows,
+            Self::MeanRoot => 1.0 / rows.sqrt(),
+            Self::WeightedMean => (i + 1) as f64 / (rows * (rows + 1.0) / 2.0),
+            Self::Max => return None,
+        })
     }
 
-    pub(super) const ALL: [Self; 3] = [Self::First, Self::Last, Self::Mean];
+    /// Every one of them, alone and beside others.
+    pub(super) fn samples() -> Vec<Vec<Self>> {
+        use Pooling::{First, Last, Max, Mean, MeanRoot, WeightedMean};
+        vec![
+            vec![First],
+            vec![Last],
+            vec![Mean],
+            vec![Max],
+            vec![MeanRoot, WeightedMean],
+            vec![Max, Mean, First],
+        ]
+    }
 }
 
-/// `y[s] = Σᵢ weight(i) x[s, i]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `y[s] = Σᵢ weight(i) x[s, i]`, or the largest number of each column; several of these are put side by side.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Whose rows.
     pub side: Side,
-    /// Which row.
-    pub pooling: Pooling,
+    /// What is read off them.
+    pub poolings: Vec<Pooling>,
 }
 
 impl Operation for Pool {
     fn shape(&self, inputs: &[Shape]) -> Result<Vec<Shape>, String> {
         arity(inputs, 1)?;
         same("x", inputs[0], Shape::new(Rows::Tokens(self.side), inputs[0].width))?;
-        Ok(vec![Shape::new(Rows::Sequences(self.side), inputs[0].width)])
+        if self.poolings.is_empty() {
+            return Err("nothing is read off the rows".into());
+        }
+        Ok(vec![Shape::new(Rows::Sequences(self.side), inputs[0].width * self.poolings.len())])
     }
 
     fn gradient(&self, at: &Site<'_>, build: &mut Builder) -> Result<Gradient, Error> {
-        let dx = build.add("input", PoolGrad { pool: *self }, &[at.dy()])?;
+        let dx = build.add("input", PoolGrad { pool: self.clone() }, &[at.inputs[0], at.dy()])?;
         Ok(Gradient::Inputs(vec![Some(dx)]))
     }
 
     fn reference(&self, inputs: &[&Array], world: &mut World<'_>) -> Vec<Array> {
         let spans = &world.batch.side(self.side).spans;
-        vec![Array::tabulate(spans.len(), inputs[0].width, |s, j| {
-            let span = &spans[s];
-            (0..span.len).map(|i| self.pooling.weight(span, i) * inputs[0].at(span.start + i, j)).sum()
+        let x = inputs[0];
+        vec![Array::tabulate(spans.len(), x.width * self.poolings.len(), |s, j| {
+            let (span, pooling) = (&spans[s], self.poolings[j / x.width]);
+            let number = |i: usize| x.at(span.start + i, j % x.width);
+            let most = || (0..span.len).map(number).fold(f64::NEG_INFINITY, f64::max);
+            let sum: Option<f64> = (0..span.len).map(|i| Some(pooling.weight(span, i)? * number(i))).sum();
+            sum.unwrap_or_else(most)
         })]
     }
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);
-        Pooling::ALL.map(|pooling| Case::new(Self { side: Side::Source, pooling }, &[x])).into()
+        let case = |poolings| Case::new(Self { side: Side::Source, poolings }, &[x]);
+        Pooling::samples().into_iter().map(case).collect()
     }
 }

@@ -3,8 +3,10 @@
 use super::{Gradient, NoGradient, Operation, Pool, Pooling, Site, arity, same};
 use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
 
-/// `dx[s, i] = weight(i) dy[s]`. Input: dy `[sequences, width]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// `dx[s, i] = Σ weight(i) dy[s]` over what is read; of a largest number, all goes to the first row that has it.
+///
+/// Inputs: x `[tokens, width]`, dy `[sequences, width · poolings]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PoolGrad {
     /// The pool.
     pub pool: Pool,
@@ -12,9 +14,10 @@ pub struct PoolGrad {
 
 impl Operation for PoolGrad {
     fn shape(&self, inputs: &[Shape]) -> Result<Vec<Shape>, String> {
-        arity(inputs, 1)?;
-        same("dy", inputs[0], Shape::new(Rows::Sequences(self.pool.side), inputs[0].width))?;
-        Ok(vec![Shape::new(Rows::Tokens(self.pool.side), inputs[0].width)])
+        arity(inputs, 2)?;
+        let pooled = self.pool.shape(&inputs[..1])?;
+        same("dy", inputs[1], pooled[0])?;
+        Ok(vec![inputs[0]])
     }
 
     fn gradient(&self, _: &Site<'_>, _: &mut Builder) -> Result<Gradient, Error> {
@@ -23,21 +26,31 @@ impl Operation for PoolGrad {
 
     fn reference(&self, inputs: &[&Array], world: &mut World<'_>) -> Vec<Array> {
         let packed = world.batch.side(self.pool.side);
-        let mut dx = Array::zeros(packed.rows(), inputs[0].width);
+        let (x, dy) = (inputs[0], inputs[1]);
+        let mut dx = Array::zeros(x.rows, x.width);
         for (s, span) in packed.spans.iter().enumerate() {
-            for i in 0..span.len {
-                let weight = self.pool.pooling.weight(span, i);
-                let row = dx.row_mut(span.start + i);
-                row.iter_mut().zip(inputs[0].row(s)).for_each(|(dx, dy)| *dx = weight * dy);
+            for (k, pooling) in self.pool.poolings.iter().enumerate() {
+                for j in 0..x.width {
+                    let first_of = |best: usize, i: usize| {
+                        if x.at(span.start + i, j) > x.at(span.start + best, j) { i } else { best }
+                    };
+                    let largest = (0..span.len).fold(0, first_of);
+                    for i in 0..span.len {
+                        let weight = pooling.weight(span, i).unwrap_or(f64::from(u8::from(i == largest)));
+                        dx.row_mut(span.start + i)[j] += weight * dy.at(s, k * x.width + j);
+                    }
+                }
             }
         }
         vec![dx]
     }
 
     fn cases() -> Vec<Case> {
-        let dy = Shape::new(Rows::Sequences(Side::Source), 19);
-        Pooling::ALL
-            .map(|pooling| Case::new(Self { pool: Pool { side: Side::Source, pooling } }, &[dy]))
-            .into()
+        let x = Shape::new(Rows::Tokens(Side::Source), 19);
+        let case = |poolings: Vec<Pooling>| {
+            let dy = Shape::new(Rows::Sequences(Side::Source), 19 * poolings.len());
+            Case::new(Self { pool: Pool { side: Side::Source, poolings } }, &[x, dy])
+        };
+        Pooling::samples().into_iter().map(case).collect()
     }
 }

@@ -5,7 +5,7 @@ use glassformer_formula::{
     Activation, Attention, Biases, Clusters, Dense, Depth, FeedForward, Formula, Global, Head, Heads, Input,
     InputScale, Lead, Mix, Norm, NormSites, Other, Pairing, Patches, Pattern, Pool, Pooler, Position,
     ProjectionBias, Reach, Reads, Rotary, Scale, Scaling, Sharing, Side, Source, Spread, Stack, Start,
-    Sublayer, Table, Tokens, When,
+    Sublayer, Table, Then, Tokens, When,
 };
 use glassformer_graph::{Batch, Graph, Leaf, Rows, Side as Half, Span};
 use glassformer_tensor::Random;
@@ -51,9 +51,20 @@ pub fn formula(random: &mut Random) -> Formula {
         5 => Head::Spans,
         _ => Head::Rows,
     };
-    let pool = *random.pick(&[Pool::First, Pool::Last, Pool::Mean]);
+    let pools = [
+        Pool::First,
+        Pool::Last,
+        Pool::Mean,
+        Pool::MeanRoot,
+        Pool::WeightedMean,
+        Pool::Max,
+        Pool::Together(vec![Pool::Max, Pool::Mean]),
+    ];
+    let (pool, norm) = (random.pick(&pools).clone(), Norm::Layer { epsilon: 1e-5, bias: true });
+    let bent = Then::Dense { width: 10, act: Some(Activation::Tanh), bias: true };
+    let then = random.pick(&[vec![], vec![Then::Unit], vec![bent, Then::Norm(norm), Then::Unit]]).clone();
     let wanted = matches!(head, Head::Classes { .. }) || coin(random);
-    let pooler = wanted.then_some(Pooler { pool, dense });
+    let pooler = wanted.then_some(Pooler { pool, dense, then });
     let formula = Formula { source, target, pooler, head };
     formula.check().unwrap_or_else(|problems| panic!("the generator made {formula:#?}: {problems}"));
     formula

@@ -5,15 +5,16 @@ use super::shape;
 use crate::print::expr::{
     Expr, Fence, Sign, at, call, fence, joined, prose, round, row, sub, sub_sup, transposed,
 };
-use crate::print::head::{adaptive_name, last, pool_word};
+use crate::print::head::{adaptive_name, last, pool_step, pool_word};
 use crate::print::names::Names;
-use crate::types::{Clusters, Dense, Head, Input, Pool, Pooler, Side, Tokens};
+use crate::types::{Clusters, Dense, Head, Input, Pool, Pooler, Side, Then, Tokens};
 
 pub(super) fn lines(lines: &mut Vec<Expr>, names: &Names<'_>) {
     let Some((_, side)) = names.formula.halves().last() else { return };
     let width = side.stack.width;
-    if let Some(pooler) = names.formula.pooler {
+    if let Some(pooler) = &names.formula.pooler {
         lines.push(pooled(pooler, width));
+        lines.extend(then(pooler, width));
     }
     let tokens = match &side.input {
         Input::Tokens(tokens) => Some(tokens),
@@ -40,17 +41,39 @@ pub(super) fn lines(lines: &mut Vec<Expr>, names: &Names<'_>) {
     }
 }
 
-fn pooled(pooler: Pooler, width: usize) -> Expr {
-    let rows = match pooler.pool {
+fn pooled(pooler: &Pooler, width: usize) -> Expr {
+    let meaning = |pool: &Pool| match pool {
         Pool::First => " is the first row of a sequence",
         Pool::Last => " is the last row of a sequence",
         Pool::Mean => " is that of a sequence's rows",
+        Pool::MeanRoot => " is the sum of a sequence's rows over the root of their number",
+        Pool::WeightedMean => " is the mean of a sequence's rows where the i-th counts i times",
+        Pool::Max => " is the largest number of each column of a sequence's rows",
+        Pool::Together(_) => " stands side by side",
     };
-    let rows = row![pool_word(pooler.pool), prose(rows)];
-    match pooler.dense {
-        None => rows,
-        Some(_) => row![shape(sub("W", "pool"), width, width), Sign::Comma, rows],
+    let rows = pooler.pool.parts().iter().map(|part| row![pool_word(part), prose(meaning(part))]);
+    let dense = pooler.dense.map(|_| shape(sub("W", "pool"), width, width));
+    joined(dense.into_iter().chain(rows), Sign::Comma)
+}
+
+/// The shapes of what is done to a pooled row then, and what `unit` is.
+fn then(pooler: &Pooler, width: usize) -> Option<Expr> {
+    let mut width = match pooler.dense {
+        Some(_) => width,
+        None => width.saturating_mul(pooler.pool.parts().len()),
+    };
+    let mut said = Vec::new();
+    for (index, step) in pooler.then.iter().enumerate() {
+        match step {
+            Then::Dense { width: to, act: _, bias: _ } => {
+                said.push(shape(sub("W", pool_step(index)), width, *to));
+                width = *to;
+            }
+            Then::Norm(_) => {}
+            Then::Unit => said.push(row![call("unit", "x"), prose(" is x over its length")]),
+        }
     }
+    (!said.is_empty()).then(|| joined(said, Sign::Comma))
 }
 
 /// A projection before the scores leads to the table's width, whether the table is used or not.
