@@ -18,7 +18,7 @@ pub struct Bound {
 }
 
 impl Bound {
-    /// Finds every parameter of `formula` in `weights`.
+    /// Finds every parameter of `formula`, which is the family's or a part of it, in `weights`.
     ///
     /// # Errors
     /// All tensors that are missing, of another shape, or used by nothing.
@@ -50,6 +50,12 @@ impl Bound {
                     bound.insert(name, (theirs, how, shape));
                 }
             }
+        }
+        // What a larger formula of the family would use is no surprise: a head or a stack that is left out.
+        if *formula != family.formula {
+            let names = parameters(&family.formula)?.into_iter().map(|parameter| parameter.name);
+            let theirs = names.filter_map(|name| find(&family.rules, family.prefixes, &name, &weights).ok());
+            used.extend(theirs.map(|(theirs, _)| theirs));
         }
         let unused = weights.names().filter(|name| !used.contains(*name) && !family.may_skip(name));
         problems.extend(unused.map(|name| format!("{name} is used by nothing: is the head another one?")));

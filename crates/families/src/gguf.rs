@@ -269,7 +269,7 @@ impl Entries<'_> {
                 );
             }
         };
-        Ok(Some(Pooler { pool, dense: None }))
+        Ok(Some(Pooler::of(pool)))
     }
 
     /// Refuses entries that nobody reads and that may change results, and values that would need other code.

@@ -12,6 +12,7 @@ mod config;
 mod ctranslate2;
 mod distilbert;
 mod electra;
+mod embedding;
 mod error;
 mod family;
 mod gguf;
@@ -30,6 +31,7 @@ mod transfo_xl;
 
 pub use bind::Bound;
 pub use config::Config;
+pub use embedding::{Embedding, open_for_embedding};
 pub use error::Error;
 pub use family::{Family, known};
 pub use open::{Checkpoint, open};

@@ -8,7 +8,7 @@ use glassformer_model::Model;
 use glassformer_weights::{Format, Weights};
 use serde_json::{Map, Value};
 
-use crate::{Bound, Config, Error, Family, bind, ctranslate2, family, gguf};
+use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, family, gguf};
 
 /// The largest `config.json` that is read: real ones have a few kilobytes, and labels some more.
 const LARGEST: u64 = 16 << 20;
@@ -24,6 +24,8 @@ pub struct Checkpoint {
     pub labels: Vec<String>,
     /// Positions of the source that see all unless the user says otherwise.
     pub global: Vec<usize>,
+    /// How sentences become vectors, where it was opened for that.
+    pub embedding: Option<Embedding>,
     /// The configuration as it stands, for what is not the model's but a task's.
     pub config: Map<String, Value>,
 }
@@ -31,7 +33,8 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// A model whose formula says all.
     pub fn plain(model: Model) -> Self {
-        Self { model, kind: String::new(), labels: Vec::new(), global: Vec::new(), config: Map::new() }
+        let (labels, global) = (Vec::new(), Vec::new());
+        Self { model, kind: String::new(), labels, global, embedding: None, config: Map::new() }
     }
 }
 
@@ -44,51 +47,69 @@ impl Checkpoint {
 /// # Errors
 /// If a file cannot be read, the architecture is not known, a key is not understood, or tensors do not fit.
 pub fn open(path: &Path) -> Result<Checkpoint, Error> {
-    let (weights, place) = (Weights::open(path), path.display().to_string());
-    if let Ok(weights) = &weights {
-        let told = match weights.format() {
-            Format::Gguf(gguf) => Some(gguf::read(&place, weights, gguf)?),
-            Format::Ctranslate2(model) => Some(ctranslate2::read(&place, weights, model)?),
-            Format::Memory | Format::Safetensors | Format::Torch => None,
-        };
-        if let Some((config, family)) = told {
-            return checkpoint(config, family, weights.clone());
-        }
-    }
-    if !path.join("config.json").exists() {
-        weights?;
-        let why = "it has tensors, but does not say of which model; give a folder with config.json";
-        return Err(Error::File { path: place, why: why.into() });
-    }
-    // What is wrong with the configuration comes first: it says which weights there should be.
-    let config = config(path)?;
-    let mut family = family::read(&config)?;
-    let weights = weights?;
-    if bind::lacks_head(&family, &weights)? {
-        family = family::read(&config.without_head())?;
-    }
-    checkpoint(config, family, weights)
-}
-
-fn checkpoint(config: Config, mut family: Family, weights: Weights) -> Result<Checkpoint, Error> {
-    untie(&mut family, &weights);
+    let Parts { config, family, weights } = Parts::read(path)?;
     let bound = Bound::new(&family.formula, &family, weights)?;
     let model = Model::with(family.formula, Arc::new(bound))?;
     let kind = config.text_or("model_type", "")?.to_owned();
     let (labels, global) = (config.label_names(), family.global);
-    Ok(Checkpoint { model, kind, labels, global, config: config.into_keys() })
+    Ok(Checkpoint { model, kind, labels, global, embedding: None, config: config.into_keys() })
+}
+
+/// What a checkpoint consists of, before its weights are bound.
+pub(crate) struct Parts {
+    pub config: Config,
+    pub family: Family,
+    pub weights: Weights,
+}
+
+impl Parts {
+    /// Those of the checkpoint at `path`.
+    pub(crate) fn read(path: &Path) -> Result<Self, Error> {
+        let (weights, place) = (Weights::open(path), path.display().to_string());
+        if let Ok(weights) = &weights {
+            let told = match weights.format() {
+                Format::Gguf(gguf) => Some(gguf::read(&place, weights, gguf)?),
+                Format::Ctranslate2(model) => Some(ctranslate2::read(&place, weights, model)?),
+                Format::Memory | Format::Safetensors | Format::Torch => None,
+            };
+            if let Some((config, family)) = told {
+                return Ok(Self::untied(config, family, weights.clone()));
+            }
+        }
+        if !path.join("config.json").exists() {
+            weights?;
+            let why = "it has tensors, but does not say of which model; give a folder with config.json";
+            return Err(Error::File { path: place, why: why.into() });
+        }
+        // What is wrong with the configuration comes first: it says which weights there should be.
+        let config = read_config(path)?;
+        let mut family = family::read(&config)?;
+        let weights = weights?;
+        if bind::lacks_head(&family, &weights)? {
+            family = family::read(&config.without_head())?;
+        }
+        Ok(Self::untied(config, family, weights))
+    }
+
+    fn untied(config: Config, mut family: Family, weights: Weights) -> Self {
+        untie(&mut family, &weights);
+        Self { config, family, weights }
+    }
 }
 
 /// The `config.json` of `folder`.
-fn config(folder: &Path) -> Result<Config, Error> {
-    let path = folder.join("config.json");
+pub(crate) fn read_config(folder: &Path) -> Result<Config, Error> {
+    Config::parse(&read_text(&folder.join("config.json"))?)
+}
+
+/// A small file of text.
+pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     let bad = |why: String| Error::File { path: path.display().to_string(), why };
-    let size = std::fs::metadata(&path).map_err(|error| bad(error.to_string()))?.len();
+    let size = std::fs::metadata(path).map_err(|error| bad(error.to_string()))?.len();
     if size > LARGEST {
         return Err(bad(format!("has {size} bytes; a configuration has at most {LARGEST}")));
     }
-    let text = std::fs::read_to_string(&path).map_err(|error| bad(error.to_string()))?;
-    Config::parse(&text)
+    std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))
 }
 
 /// Gives the head a matrix of its own where the file holds one that is not the embedding table.

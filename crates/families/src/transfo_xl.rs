@@ -11,6 +11,9 @@ use crate::blocks::{attention, input, plain, post_norm, pre_norm, tokens};
 use crate::rules::{How, how, rule};
 use crate::{Config, Error, Family, Rule};
 
+/// The longest memory that is believed; it is filled with zeros before anything is read.
+const LONGEST: usize = 1 << 16;
+
 /// `TransfoXLLMHeadModel` and `TransfoXLModel`.
 pub(crate) fn transfo_xl(config: &Config) -> Result<Family, Error> {
     config.only("adaptive", &[json!(true)])?;
@@ -57,6 +60,12 @@ fn clusters(config: &Config) -> Result<Clusters, Error> {
 fn side(config: &Config, clusters: &Clusters) -> Result<Side, Error> {
     let query = config.size("n_head")?;
     let memory = config.size_or("mem_len", 1600)?;
+    if memory > LONGEST {
+        let why = format!(
+            "is {memory}, and should be at most {LONGEST}: so many rows of zeros stand before a text"
+        );
+        return Err(Error::Key { key: "mem_len".into(), why });
+    }
     let heads = Heads { query, key: query, size: config.size("d_head")? };
     let mut own = attention(heads, Reach::Past, ProjectionBias::NONE);
     if config.flag_or("same_length", true)? {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use glassformer_cpu::Cpu;
 use glassformer_engine::{Forward, Sequence};
-use glassformer_families::{Checkpoint, open};
+use glassformer_families::{Checkpoint, open, open_for_embedding};
 use glassformer_tensor::{Tolerance, compare};
 use glassformer_weights::Weights;
 
@@ -74,6 +74,53 @@ fn equals_the_reference_implementation(name: &str) {
         }
         assert!(compared > 1, "{name}, {i}: only {compared} outputs were compared");
     }
+}
+
+/// The vectors of three sentences: sampled columns, the first numbers as published, and the cosines of the first with the others.
+fn embeds_as_the_reference(name: &str, published: [f32; 5], cosines: [f32; 2]) {
+    let Some(folder) = folder(name) else { return };
+    let checkpoint = open_for_embedding(&folder).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let golden = golden(name);
+    let run = Forward::whole(&checkpoint.model, &Cpu::default(), &sequences(&golden, &checkpoint))
+        .expect("it runs");
+    let (shape, rows, found) = run.output("pooled").expect("a vector for each sentence");
+    assert_eq!(rows, 3);
+    let vectors: Vec<&[f32]> = found.chunks(shape.width).collect();
+    for (i, vector) in vectors.iter().enumerate() {
+        let expected = golden.get(&format!("{i}.embedding")).expect("a vector in the file");
+        if let Err(difference) = compare(&sampled(vector, shape.width), &expected.values(), BOUND) {
+            panic!("{name}, {i}.embedding: {difference}");
+        }
+    }
+    let close = |found: f32, expected: f32| (found - expected).abs() < 1e-5;
+    assert!(
+        vectors[0].iter().zip(published).all(|(found, expected)| close(*found, expected)),
+        "{:?}",
+        &vectors[0][..5]
+    );
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| x * y).sum::<f32>();
+    for (other, expected) in vectors[1..].iter().zip(cosines) {
+        let cosine = dot(vectors[0], other) / (dot(vectors[0], vectors[0]) * dot(other, other)).sqrt();
+        assert!(close(cosine, expected), "{name}: the cosine is {cosine}, not {expected}");
+    }
+}
+
+#[test]
+fn minilm_embeds_as_published() {
+    let published = [0.130_237, -0.015_773, -0.036_717, 0.057_986, -0.059_792];
+    embeds_as_the_reference("minilm", published, [0.729_630, 0.042_492]);
+}
+
+#[test]
+fn mpnet_embeds_as_published() {
+    let published = [-0.000_763, -0.036_422, -0.008_753, -0.015_339, 0.016_525];
+    embeds_as_the_reference("mpnet", published, [0.771_741, 0.041_473]);
+}
+
+#[test]
+fn m3e_without_modules_embeds_as_published() {
+    let published = [-0.028_521, -0.079_401, 0.044_005, 0.258_144, -0.135_608];
+    embeds_as_the_reference("m3e-zh", published, [0.827_300, 0.636_767]);
 }
 
 macro_rules! assets {

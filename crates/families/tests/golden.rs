@@ -4,9 +4,10 @@ mod common;
 
 use std::path::{Path, PathBuf};
 
-use common::{BOUND, difference, entries};
+use common::{BOUND, difference, entries, sequences};
 use glassformer_cpu::Cpu;
-use glassformer_families::{Error, open};
+use glassformer_engine::Forward;
+use glassformer_families::{Error, open, open_for_embedding};
 use glassformer_graph::{Backend, Batch, Capacity, Leaf, Reference, Span, State};
 use glassformer_model::{Model, Purpose};
 use glassformer_tensor::compare;
@@ -29,6 +30,30 @@ fn differences(case: &Path, backend: &dyn Backend) -> Result<(), String> {
         Err(error) => Err(error.to_string()),
         Ok(checkpoint) => difference(&checkpoint, &case.join("golden.safetensors"), backend),
     }
+}
+
+#[test]
+fn sentences_become_the_vectors_of_the_reference_implementation() {
+    let mut seen = 0;
+    for case in fixtures().into_iter().filter(|case| case.join("modules.json").exists()) {
+        let golden = Weights::open(case.join("golden.safetensors")).expect("it opens");
+        let checkpoint =
+            open_for_embedding(&case).unwrap_or_else(|error| panic!("{}: {error}", case.display()));
+        assert!(checkpoint.embedding.is_some_and(|embedding| embedding.longest == Some(40)));
+        let all = sequences(&golden, checkpoint.model.formula(), &[]);
+        for backend in [&Reference as &dyn Backend, &Cpu::default()] {
+            let run = Forward::whole(&checkpoint.model, backend, &all).expect("it runs");
+            let (shape, _, found) = run.output("pooled").expect("a vector for each sentence");
+            for (i, vector) in found.chunks(shape.width).enumerate() {
+                let expected = golden.get(&format!("{i}.embedding")).expect("a vector in the file");
+                if let Err(difference) = compare(vector, &expected.values(), BOUND) {
+                    panic!("{}, {i}: {difference}", case.display());
+                }
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 20, "only {seen} vectors were compared");
 }
 
 /// Runs a sequence segment by segment, each with the rows that those before it left as memory: what Transformer-XL is about.

@@ -161,7 +161,7 @@ impl Spec<'_> {
         }
         let act = Some(self.activation("pooler_activation")?);
         let bias = self.has("pooler_dense/bias");
-        Ok(Some(Pooler { pool: Pool::First, dense: Some(Dense { act, bias, norm: None }) }))
+        Ok(Some(Pooler { pool: Pool::First, dense: Some(Dense { act, bias, norm: None }), then: Vec::new() }))
     }
 
     /// The model's own configuration with the ids of special tokens, under the names that `config.json` has for them on a
