@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::slice;
 
 use glassformer_formula::Formula;
 use glassformer_graph::Constants;
@@ -31,10 +32,9 @@ impl Bound {
                 Err(expected) => problems.push(format!("{expected} is missing (our {name}, {shape:?})")),
                 Ok((theirs, how)) => {
                     let found = weights.shape(&theirs).unwrap_or_default();
-                    let found = if found.len() == 2 && found[0] == 1 && shape.len() == 1 {
-                        &found[1..]
-                    } else {
-                        found
+                    let found = match found {
+                        [1, length] if how == How::Same && shape.len() == 1 => slice::from_ref(length),
+                        _ => found,
                     };
                     if reshaped(found, how).as_deref() != Some(&shape[..]) {
                         let cause = if found.iter().rev().eq(shape.iter()) {
@@ -122,39 +122,36 @@ impl Constants for Bound {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         let (theirs, how, _) = self.parameters.get(name)?;
         let view = self.weights.get(theirs)?;
-        let values = view.values();
-        let shape = view.shape();
-        let (rows, columns) = match shape {
+        let (rows, columns) = match view.shape() {
             [rows, rest @ ..] => (*rows, rest.iter().product::<usize>()),
             [] => (1, 1),
         };
-        let slice = |from: usize, to: usize| match &values {
-            Cow::Borrowed(all) => Cow::Borrowed(&all[from * columns..to * columns]),
-            Cow::Owned(all) => Cow::Owned(all[from * columns..to * columns].to_vec()),
-        };
+        let part = |part: usize, of: usize| view.rows(part * (rows / of)..(part + 1) * (rows / of));
         Some(match *how {
-            How::Same | How::Flattened => values,
-            How::PlusOne => values.iter().map(|x| x + 1.0).collect(),
+            How::Same | How::Flattened => view.values(),
+            How::PlusOne => view.values().iter().map(|x| x + 1.0).collect(),
             How::NoughtsThen(last) => (0..rows).map(|_| 0.0).chain([last]).collect(),
             How::RowMore(value) => {
-                let mut longer = Vec::with_capacity(values.len() + columns);
-                longer.extend_from_slice(&values);
-                longer.resize(values.len() + columns, value);
+                let mut longer = view.values().into_owned();
+                longer.resize(longer.len() + columns, value);
                 Cow::Owned(longer)
             }
-            How::Part { part, of } => slice(part * (rows / of), (part + 1) * (rows / of)),
-            How::Rows { from, to } => slice(from, to),
-            How::Transposed => transposed(&values, (rows, columns), (0, columns)),
-            How::TransposedPart { part, of } if shape.len() == 1 => {
-                slice(part * (rows / of), (part + 1) * (rows / of))
-            }
+            How::Part { part: number, of } => part(number, of)?,
+            How::Rows { from, to } => view.rows(from..to)?,
+            How::Transposed => transposed(&view.values(), (rows, columns), (0, columns)),
+            How::TransposedPart { part: number, of } if view.shape().len() == 1 => part(number, of)?,
             How::TransposedPart { part, of } => {
-                transposed(&values, (rows, columns), (part * (columns / of), (part + 1) * (columns / of)))
+                let range = (part * (columns / of), (part + 1) * (columns / of));
+                transposed(&view.values(), (rows, columns), range)
             }
             How::HeadPart { heads, part, of } => {
                 let size = rows / heads / of;
                 let start = |head: usize| (head * of + part) * size;
-                (0..heads).flat_map(|head| slice(start(head), start(head) + size).into_owned()).collect()
+                let mut all = Vec::with_capacity(heads * size * columns);
+                for head in 0..heads {
+                    all.extend_from_slice(&view.rows(start(head)..start(head) + size)?);
+                }
+                Cow::Owned(all)
             }
         })
     }

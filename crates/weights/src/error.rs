@@ -80,19 +80,6 @@ pub enum Error {
         reason: String,
     },
 
-    /// A rule of [`Rules`](crate::Rules) cannot be followed.
-    #[error(
-        "rule for {pattern:?} on tensor {name:?}: {reason}; check that the rules belong to these weights"
-    )]
-    Rule {
-        /// The pattern of the rule.
-        pattern: String,
-        /// The tensor, as it was called when the rule came.
-        name: String,
-        /// Why not.
-        reason: String,
-    },
-
     /// A file ends before what it announces.
     #[error("{} is cut short: it has {found} bytes and announces at least {announced}; fetch it again", .path.display())]
     Truncated {

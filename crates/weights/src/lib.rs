@@ -16,8 +16,7 @@
 //!
 //! Reading order: `open` (which files, which format), `safetensors`, `torch`, `gguf`, `ctranslate2` (what a file claims,
 //! and the checks), `stored` and `walk` (a tensor where it lies), `dtype` and `quant` (from bytes to numbers), `weights` and
-//! `view` (what the rest of the engine sees), `rules` and `remap` (the names and layouts of one family made another's),
-//! `save`.
+//! `view` (what the rest of the engine sees), `save`.
 #![deny(unsafe_code)]
 
 mod ctranslate2;
@@ -28,8 +27,6 @@ mod map;
 mod open;
 mod quant;
 mod reader;
-mod remap;
-mod rules;
 mod safetensors;
 mod save;
 mod stored;
@@ -43,8 +40,6 @@ pub use dtype::Dtype;
 pub use error::Error;
 pub use gguf::Gguf;
 pub use quant::Quant;
-pub use remap::Remapped;
-pub use rules::{Action, Pairing, Rule, Rules};
 pub use save::save;
 pub use view::{Blocks, View};
 pub use weights::{Format, Weights};

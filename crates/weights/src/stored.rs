@@ -17,8 +17,6 @@ pub(crate) struct Stored {
     walk: Walk,
     /// What each number is divided by: a tensor of the same shape, whose walk mostly stands still along a row.
     scale: Option<Arc<Stored>>,
-    /// What is added to each number, last.
-    shift: Option<f32>,
 }
 
 #[derive(Clone)]
@@ -38,20 +36,13 @@ impl Stored {
     /// Numbers in `range` of a file, in the order of a walk whose reach was checked.
     pub(crate) fn walked(map: &Arc<Map>, range: Range<usize>, dtype: Dtype, walk: Walk) -> Self {
         let data = Data::File { map: Arc::clone(map), range };
-        Self { dtype, shape: walk.shape(), data, walk, scale: None, shift: None }
+        Self { dtype, shape: walk.shape(), data, walk, scale: None }
     }
 
     /// Numbers in memory, as many as the shape says.
     pub(crate) fn memory(values: Vec<f32>, shape: &[usize]) -> Self {
         let data = Data::Memory(Arc::new(values));
-        Self {
-            dtype: Dtype::F32,
-            shape: shape.to_vec(),
-            data,
-            walk: Walk::dense(shape),
-            scale: None,
-            shift: None,
-        }
+        Self { dtype: Dtype::F32, shape: shape.to_vec(), data, walk: Walk::dense(shape), scale: None }
     }
 
     /// The tensor with each number divided by one of `scales`: by the only one, by its row's, or by the one of its place
@@ -74,11 +65,6 @@ impl Stored {
         let walk = Walk::strided(scales.walk.range()?.start, &self.shape, &strides);
         let scale = Self { shape: self.shape.clone(), walk, ..scales.clone() };
         Some(Self { scale: Some(Arc::new(scale)), ..self.clone() })
-    }
-
-    /// The tensor with `shift` added to each number.
-    pub(crate) fn shifted(&self, shift: f32) -> Self {
-        Self { shift: Some(self.shift.unwrap_or(0.0) + shift), ..self.clone() }
     }
 
     /// The tensor along another walk, its scales too; `None` where `walk` gives none.
@@ -119,20 +105,28 @@ impl Stored {
             let scales = scale.values();
             values.to_mut().iter_mut().zip(&*scales).for_each(|(value, scale)| *value /= scale);
         }
-        if let Some(shift) = self.shift {
-            values.to_mut().iter_mut().for_each(|value| *value += shift);
-        }
         values
     }
 
-    /// The numbers as integers, if they are stored so and nothing is added to them; without their scale.
-    pub(crate) fn integers(&self) -> Option<Vec<i64>> {
-        self.dtype.integers(&self.raw()?)
+    /// The numbers of some rows, as [`Stored::values`] gives all; `None` if it has not so many.
+    pub(crate) fn rows(&self, rows: &Range<usize>) -> Option<Cow<'_, [f32]>> {
+        let part = self.rewalked(&|walk| walk.rows(rows))?;
+        Some(match part.values() {
+            Cow::Owned(values) => Cow::Owned(values),
+            // They lie in the file as they are, and so do all of them, or else one copy is made.
+            Cow::Borrowed(values) => match self.values() {
+                Cow::Borrowed(all) => {
+                    let width = all.len() / self.shape[0].max(1);
+                    Cow::Borrowed(&all[rows.start * width..rows.end * width])
+                }
+                Cow::Owned(_) => Cow::Owned(values.to_vec()),
+            },
+        })
     }
 
-    /// The stored bytes, if nothing is added to the numbers.
-    pub(crate) fn raw(&self) -> Option<Cow<'_, [u8]>> {
-        if self.shift.is_some() { None } else { self.bytes() }
+    /// The numbers as integers, if they are stored so; without their scale.
+    pub(crate) fn integers(&self) -> Option<Vec<i64>> {
+        self.dtype.integers(&self.bytes()?)
     }
 
     /// What the numbers of each row are divided by, if that is one number.

@@ -1,6 +1,7 @@
 //! One tensor, seen where it lies.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 use glassformer_tensor::Tensor;
 
@@ -19,7 +20,7 @@ pub struct View<'a> {
 pub struct Blocks<'a> {
     /// What a block holds.
     pub quant: Quant,
-    /// The blocks of the first row, of the second, and so on. Borrowed from the file unless a rule moved rows.
+    /// The blocks of the first row, of the second, and so on. Borrowed from the file where they lie so.
     pub bytes: Cow<'a, [u8]>,
     /// How many blocks make a row.
     pub per_row: usize,
@@ -45,6 +46,12 @@ impl<'a> View<'a> {
         self.stored.values()
     }
 
+    /// The numbers of some rows, places along its first dimension, as in [`View::values`]: of a tensor that others share,
+    /// only what is needed is widened. `None` if it has not so many.
+    pub fn rows(&self, rows: Range<usize>) -> Option<Cow<'a, [f32]>> {
+        self.stored.rows(&rows)
+    }
+
     /// A copy as a tensor of `f32`; the numbers as in [`View::values`].
     pub fn to_f32(&self) -> Tensor {
         let tensor = Tensor::new(self.shape(), self.values().into_owned());
@@ -58,12 +65,12 @@ impl<'a> View<'a> {
     }
 
     /// Its numbers as the file holds them: little-endian, of [`View::dtype`], row-major. Borrowed where they lie so.
-    /// `None` for tensors made in memory or with a constant added.
+    /// `None` for tensors made in memory.
     pub fn bytes(&self) -> Option<Cow<'a, [u8]>> {
-        self.stored.raw()
+        self.stored.bytes()
     }
 
-    /// Its blocks as the file holds them; `None` if it is not stored in blocks, or a rule transposed it or added to it.
+    /// Its blocks as the file holds them; `None` if it is not stored in blocks, or lies across them.
     pub fn blocks(&self) -> Option<Blocks<'a>> {
         let Dtype::Blocks(quant) = self.dtype() else { return None };
         let width = self.shape().last().copied().unwrap_or(1);
