@@ -10,7 +10,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use glassformer::formula::NAMES;
 
 pub use show::{Show, Verify};
-pub use tasks::{Answer, Classify, Fill, Merge, Tag};
+pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -102,6 +102,9 @@ pub enum Verb {
     /// Print a model's card: formula, parameters, tokenizer, memory, and which tasks it can do
     #[command(before_help = show::SHOW)]
     Show(Show),
+    /// Turn texts into vectors
+    #[command(before_help = tasks::EMBED)]
+    Embed(Embed),
     /// Find words for the blanks of texts
     #[command(before_help = tasks::FILL)]
     Fill(Fill),

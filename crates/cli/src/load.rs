@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassformer::families::Checkpoint;
-use glassformer::{Model, Reader, tasks};
+use glassformer::{Model, Reader, families, tasks};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -21,6 +21,20 @@ pub fn model(path: &Path, console: &Console) -> Result<Model, Failure> {
 
 /// Opens the model at `path`, with what else its configuration says.
 pub fn checkpoint(path: &Path, console: &Console) -> Result<Checkpoint, Failure> {
+    open(path, console, |path| Ok(tasks::open(path)?))
+}
+
+/// Opens the model at `path` as one of sentences, with its tokenizer.
+pub fn embedder(path: &Path, console: &Console) -> Result<Reader, Failure> {
+    let checkpoint = open(path, console, |path| Ok(families::open_for_embedding(path)?))?;
+    Ok(Reader::new(checkpoint, tasks::tokenizer(path)?, Arc::new(console.backend()))?)
+}
+
+fn open(
+    path: &Path,
+    console: &Console,
+    open: impl Fn(&Path) -> Result<Checkpoint, Failure>,
+) -> Result<Checkpoint, Failure> {
     let shown = path.display();
     if !path.exists() {
         return Err(Failure::new(format!("there is no folder or file {shown}"), LAYOUT));
@@ -37,7 +51,7 @@ pub fn checkpoint(path: &Path, console: &Console) -> Result<Checkpoint, Failure>
         ));
     }
     let start = Instant::now();
-    let mut checkpoint = tasks::open(path)?;
+    let mut checkpoint = open(path)?;
     console.detail(|| {
         let count = checkpoint.model.names().len();
         format!("opened {count} weights of {shown} in {:.0?}", start.elapsed())

@@ -58,6 +58,7 @@ fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         Verb::Generate(generate) => verbs::generate::run(generate, console)?,
         Verb::Verify(verify) => return verbs::verify::run(verify, console),
         Verb::Show(show) => verbs::show::run(show, console)?,
+        Verb::Embed(embed) => verbs::tasks::embed(embed, console)?,
         Verb::Fill(fill) => verbs::tasks::fill(fill, console)?,
         Verb::Classify(classify) => verbs::tasks::classify(classify, console)?,
         Verb::Tag(tag) => verbs::tasks::tag(tag, console)?,

@@ -15,6 +15,9 @@ use crate::Error;
 /// enough that its activations do not outgrow the weights.
 const ROWS: usize = 2048;
 
+/// At most so many scores of words are computed at once: 128 MB of them.
+const SCORES: usize = 1 << 25;
+
 /// A model with its tokenizer, prepared once and used for many texts. Threads can share it; one batch runs at a time.
 pub struct Reader {
     checkpoint: Checkpoint,
@@ -72,23 +75,37 @@ impl Reader {
         texts: &[Encoding],
         name: &str,
         asked: impl Fn(&Encoding) -> Asked,
+        take: impl FnMut(usize, &[f32]),
+    ) -> Result<(), Error> {
+        let sequences: Vec<Sequence> = texts.iter().map(|text| self.sequence(text, asked(text))).collect();
+        self.run_sequences(&sequences, name, take)
+    }
+
+    /// Runs `sequences` in batches and hands each its rows of the output `name`.
+    pub(crate) fn run_sequences(
+        &self,
+        sequences: &[Sequence],
+        name: &str,
         mut take: impl FnMut(usize, &[f32]),
     ) -> Result<(), Error> {
         // A panic in another thread leaves nothing half done: the next run binds everything anew.
         let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
         let mut from = 0;
-        while from < texts.len() {
+        while from < sequences.len() {
             let mut to = from;
-            let mut rows = 0;
-            while to < texts.len() && (to == from || rows + texts[to].len() <= ROWS) {
-                rows += texts[to].len();
+            let (mut rows, mut asked) = (0, 0);
+            while to < sequences.len() {
+                rows += rows_of(&sequences[to]);
+                asked += asked_of(&sequences[to]);
+                if to > from && (rows > ROWS || asked > self.most_asked()) {
+                    break;
+                }
                 to += 1;
             }
-            let sequences: Vec<Sequence> =
-                texts[from..to].iter().map(|text| self.sequence(text, asked(text))).collect();
-            let forward = passes.run(&sequences)?;
+            let batch = &sequences[from..to];
+            let forward = passes.run(batch)?;
             let mut start = 0;
-            for (index, sequence) in sequences.iter().enumerate() {
+            for (index, sequence) in batch.iter().enumerate() {
                 let (rows, numbers) = part(forward, name, start, sequence);
                 start += rows;
                 take(from + index, numbers);
@@ -98,8 +115,19 @@ impl Reader {
         Ok(())
     }
 
+    /// How many rows the head is asked about in one batch: its scores are as many as the vocabulary for each.
+    pub(crate) fn most_asked(&self) -> usize {
+        match self.checkpoint.model.formula().head {
+            Head::Words { .. } | Head::Adaptive { .. } => {
+                let words = vocabulary(self.checkpoint.model.formula()).unwrap_or(1);
+                (SCORES / words.max(1)).max(16)
+            }
+            Head::Rows | Head::Classes { .. } | Head::Tags { .. } | Head::Spans => ROWS,
+        }
+    }
+
     /// A text as the model reads it.
-    fn sequence(&self, text: &Encoding, asked: Asked) -> Sequence {
+    pub(crate) fn sequence(&self, text: &Encoding, asked: Asked) -> Sequence {
         let formula = self.checkpoint.model.formula();
         let ids = text.ids.clone();
         if formula.source.is_none() {
@@ -124,15 +152,26 @@ impl Reader {
     }
 }
 
+/// How many rows a sequence brings.
+fn rows_of(sequence: &Sequence) -> usize {
+    sequence.source.len() + sequence.target.len()
+}
+
+/// How many of its rows the head is asked about.
+fn asked_of(sequence: &Sequence) -> usize {
+    match &sequence.asked {
+        Asked::All if sequence.target.is_empty() => sequence.source.len(),
+        Asked::All => sequence.target.len(),
+        Asked::Rows(rows) => rows.len(),
+    }
+}
+
 /// The rows of one sequence in the output `name`, beginning with row `start` where the head was asked, and how many they are.
 fn part<'f>(forward: &'f Forward, name: &str, start: usize, sequence: &Sequence) -> (usize, &'f [f32]) {
     let Some((shape, _, numbers)) = forward.output(name) else { return (0, &[]) };
     let rows = match shape.rows {
         Kind::Sequences(_) => 1,
-        _ => match &sequence.asked {
-            Asked::All => sequence.source.len().max(sequence.target.len()),
-            Asked::Rows(rows) => rows.len(),
-        },
+        _ => asked_of(sequence),
     };
     (rows, numbers.get(start * shape.width..(start + rows) * shape.width).unwrap_or_default())
 }

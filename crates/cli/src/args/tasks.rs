@@ -6,6 +6,13 @@ use clap::ValueEnum;
 
 use crate::texts::Texts;
 
+pub const EMBED: &str = "\
+Examples:
+  glassformer embed --model FOLDER \"The cat sat on the mat.\"
+  glassformer embed --model FOLDER --similar \"A cat sits.\" \"The cat sat on the mat.\" \"Stocks fell.\"
+  glassformer embed --model FOLDER --file texts.txt --out vectors.safetensors
+";
+
 pub const FILL: &str = "\
 Examples:
   glassformer fill --model FOLDER \"The cat [MASK] on the mat.\"
@@ -30,6 +37,30 @@ Examples:
   glassformer answer --model FOLDER --context \"The cat sat on the mat.\" \"Where did the cat sit?\"
   glassformer answer --model FOLDER --context-file book.txt --top 3 < questions.txt
 ";
+
+#[derive(clap::Args)]
+pub struct Embed {
+    /// The model: a folder, or a .gguf file
+    #[arg(long, value_name = "MODEL")]
+    pub model: PathBuf,
+    #[command(flatten)]
+    pub texts: Texts,
+    /// The prompt to put before each text, by the name that the model's files give it; none for no prompt at all
+    #[arg(long, value_name = "NAME")]
+    pub prompt: Option<String>,
+    /// Print how similar each text is to this one (the cosine), instead of vectors
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["out", "json"])]
+    pub similar: Option<String>,
+    /// Write the vectors to a safetensors file, as the tensor `embeddings`, instead of printing them
+    #[arg(long, value_name = "FILE", conflicts_with = "json")]
+    pub out: Option<PathBuf>,
+    /// Leave out the end of texts that are too long, instead of refusing them
+    #[arg(long)]
+    pub truncate: bool,
+    /// Results as JSON
+    #[arg(long)]
+    pub json: bool,
+}
 
 #[derive(clap::Args)]
 pub struct Fill {

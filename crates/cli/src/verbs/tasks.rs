@@ -1,7 +1,10 @@
 //! `glassformer embed`, `fill`, `classify`, `tag` and `answer`: texts in, results out, in the order of the texts.
 
+use std::collections::BTreeMap;
+
 use glassformer::tasks::{self, Blank, Entity, Found, Input, Label, Long};
 use glassformer::tokens::Span;
+use glassformer::{Tensor, weights};
 use serde_json::{Value, json};
 
 use crate::args;
@@ -40,6 +43,54 @@ fn each<R>(
 
 fn long(truncate: bool) -> Long {
     if truncate { Long::Cut } else { Long::Refuse }
+}
+
+pub fn embed(args: &args::Embed, console: &Console) -> Result<(), Failure> {
+    let reader = load::embedder(&args.model, console)?;
+    let prompt = match args.prompt.as_deref() {
+        None => tasks::Prompt::Usual,
+        Some("none") => tasks::Prompt::Nothing,
+        Some(name) => tasks::Prompt::Named(name.to_owned()),
+    };
+    let options = tasks::Embed { prompt, long: long(args.truncate) };
+    let work = |texts: &[&str]| reader.embed(texts, &options);
+    let lines = |_: &str, vector: &Vec<f32>| {
+        vec![vector.iter().map(|x| format!("{x:.6}")).collect::<Vec<_>>().join(" ")]
+    };
+    let value =
+        |vector: &Vec<f32>| json!({ "embedding": vector.iter().map(|&x| number(x)).collect::<Vec<_>>() });
+    if let Some(similar) = &args.similar {
+        let to = work(&[similar])?.remove(0);
+        let lines = |text: &str, vector: &Vec<f32>| vec![format!("{:.6}  {text}", cosine(&to, vector))];
+        return each(&args.texts, false, work, (lines, value));
+    }
+    let Some(out) = &args.out else { return each(&args.texts, args.json, work, (lines, value)) };
+    let mut reading = args.texts.read()?;
+    let (mut numbers, mut rows) = (Vec::new(), 0);
+    let progress = Progress::count("texts");
+    loop {
+        let chunk = reading.chunk()?;
+        if chunk.is_empty() {
+            break;
+        }
+        let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
+        numbers.extend(work(&texts).map_err(|error| error.counted_from(rows))?.into_iter().flatten());
+        rows += chunk.len();
+        progress.advance(chunk.len() as u64);
+    }
+    progress.finish();
+    let width = numbers.len().checked_div(rows).unwrap_or_default();
+    let tensor = Tensor::new(&[rows, width], numbers)
+        .ok_or_else(|| Failure::new("the vectors have different lengths", "please report this"))?;
+    weights::save(out, [("embeddings", &tensor)], &BTreeMap::new())?;
+    console.note(&format!("wrote {rows} vectors of {width} numbers to {}", out.display()));
+    Ok(())
+}
+
+/// The cosine of the angle between two vectors.
+fn cosine(a: &[f32], b: &[f32]) -> f64 {
+    let dot = |a: &[f32], b: &[f32]| a.iter().zip(b).map(|(x, y)| f64::from(*x) * f64::from(*y)).sum::<f64>();
+    dot(a, b) / (dot(a, a) * dot(b, b)).sqrt()
 }
 
 pub fn fill(args: &args::Fill, console: &Console) -> Result<(), Failure> {

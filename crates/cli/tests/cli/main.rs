@@ -125,8 +125,10 @@ fn encoder() -> Formula {
 
 #[test]
 fn help_starts_with_examples_for_every_verb() {
-    let verbs =
-        ["explain", "formula", "forward", "generate", "show", "verify", "fill", "classify", "tag", "answer"];
+    let verbs = [
+        "explain", "formula", "forward", "generate", "show", "verify", "embed", "fill", "classify", "tag",
+        "answer",
+    ];
     for verb in [None].into_iter().chain(verbs.map(Some)) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_glassformer"));
         let output = command.args(verb).arg("--help").output().unwrap();
