@@ -148,13 +148,13 @@ fn a_sentence_is_pooled_projected_and_brought_to_length_one() {
     formula.pooler = Some(Pooler { pool, dense: None, then: vec![dense, Then::Unit] });
     formula.check().unwrap();
     let line = unicode(&formula);
-    let expected = "pooled = unit(tanh([max(R), mean(R)] · W_pool1 + b_pool1))";
+    let expected = "pooled = unit(tanh([max(R), mean(R)] · Wₚₒₒₗ₁ + bₚₒₒₗ₁))";
     assert!(line.contains(expected), "{line}");
     defines(
         &formula,
         &[
             "max is the largest number of each column of a sequence's rows, mean is that of a sequence's rows",
-            "W_pool1 : 128 × 20, unit(x) is x over its length",
+            "Wₚₒₒₗ₁ : 128 × 20, unit(x) is x over its length",
         ],
     );
 }
