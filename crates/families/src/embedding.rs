@@ -92,9 +92,10 @@ fn modules(folder: &Path) -> Result<Vec<Module>, Error> {
     let one = |module: &Value| {
         let text = |key: &str| module.get(key).and_then(Value::as_str);
         let kind = text("type").ok_or_else(|| bad("has a module without a type".into()))?;
-        let inside = Path::new(text("path").unwrap_or_default());
+        let path = text("path").unwrap_or_default();
+        let inside = Path::new(path);
         if inside.components().any(|part| !matches!(part, Component::Normal(_))) {
-            return Err(bad(format!("names the folder {inside:?}, which is not within this one")));
+            return Err(bad(format!("names the folder {path:?}, which is not within this one")));
         }
         Ok(Module { kind: kind.rsplit('.').next().unwrap_or(kind).to_owned(), folder: folder.join(inside) })
     };

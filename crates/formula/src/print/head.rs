@@ -15,7 +15,7 @@ pub(super) fn whole(names: &Names<'_>, rows: Expr, brackets: Fence) -> Expr {
     };
     match &names.formula.pooler {
         Some(pooler) if !classes => {
-            let pooled = row!["pooled", Sign::Equals, pooled(names, pooler, "R".into())];
+            let pooled = row!["pooled", Sign::Equals, pooled(names, pooler, &"R".into())];
             row![result("R".into()), Sign::Comma, pooled, Sign::Comma, "R", Sign::Equals, rows]
         }
         Some(_) | None => result(rows),
@@ -40,7 +40,7 @@ fn head(names: &Names<'_>, rows: Expr, brackets: Fence) -> Expr {
         Head::Classes { count: _, bias } => {
             let rows = match &names.formula.pooler {
                 None => rows,
-                Some(pooler) => pooled(names, pooler, rows),
+                Some(pooler) => pooled(names, pooler, &rows),
             };
             softmax(linear(rows, "c", *bias))
         }
@@ -68,7 +68,7 @@ pub(super) fn adaptive_name(names: &Names<'_>) -> Expr {
 }
 
 /// `tanh(first(rows) · W_pool + b_pool)`, then what is done to it: `unit(tanh([max(rows), mean(rows)] · W_pool1 + b_pool1))`.
-fn pooled(names: &Names<'_>, pooler: &Pooler, rows: Expr) -> Expr {
+fn pooled(names: &Names<'_>, pooler: &Pooler, rows: &Expr) -> Expr {
     let read = |part: &Pool| call(pool_word(part), rows.clone());
     let row = match &pooler.pool {
         Pool::Together(parts) => fence(Fence::Index, joined(parts.iter().map(read), Sign::Comma)),

@@ -51,18 +51,18 @@ pub fn formula(random: &mut Random) -> Formula {
         5 => Head::Spans,
         _ => Head::Rows,
     };
-    let pools = [
-        Pool::First,
-        Pool::Last,
-        Pool::Mean,
-        Pool::MeanRoot,
-        Pool::WeightedMean,
-        Pool::Max,
-        Pool::Together(vec![Pool::Max, Pool::Mean]),
-    ];
-    let (pool, norm) = (random.pick(&pools).clone(), Norm::Layer { epsilon: 1e-5, bias: true });
+    let norm = Then::Norm(Norm::Layer { epsilon: 1e-5, bias: true });
     let bent = Then::Dense { width: 10, act: Some(Activation::Tanh), bias: true };
-    let then = random.pick(&[vec![], vec![Then::Unit], vec![bent, Then::Norm(norm), Then::Unit]]).clone();
+    let pools = [
+        (Pool::First, vec![]),
+        (Pool::Last, vec![bent, norm, Then::Unit]),
+        (Pool::Mean, vec![Then::Unit]),
+        (Pool::MeanRoot, vec![]),
+        (Pool::WeightedMean, vec![bent]),
+        (Pool::Max, vec![]),
+        (Pool::Together(vec![Pool::Max, Pool::Mean]), vec![Then::Unit]),
+    ];
+    let (pool, then) = random.pick(&pools).clone();
     let wanted = matches!(head, Head::Classes { .. }) || coin(random);
     let pooler = wanted.then_some(Pooler { pool, dense, then });
     let formula = Formula { source, target, pooler, head };
