@@ -352,7 +352,8 @@ fn note<T: PartialEq>(list: &mut Vec<T>, item: T) {
     }
 }
 
-/// Reads all weights of `graph`, checked: there, of the right size, finite.
+/// Reads all weights of `graph`, checked: there, of the right size, finite. The largest come first: a weight is there twice
+/// while it is prepared, and nothing else is there yet.
 ///
 /// # Errors
 /// The first weight that is not.
@@ -361,11 +362,14 @@ fn checked<'a>(
     weights: &'a dyn Constants,
     mut take: impl FnMut(crate::Value, Cow<'a, [f32]>),
 ) -> Result<(), Error> {
-    for (value, info) in graph.leaves(Leaf::Weight) {
+    let size = |shape: Shape| if let Rows::Fixed(rows) = shape.rows { rows * shape.width } else { 0 };
+    let mut leaves: Vec<_> = graph.leaves(Leaf::Weight).collect();
+    leaves.sort_by_key(|(_, info)| std::cmp::Reverse(size(info.shape)));
+    for (value, info) in leaves {
         let shape = info.shape;
         let missing = || Error::MissingWeight { name: info.name.clone(), shape: shape.to_string() };
         let data = weights.get(&info.name).ok_or_else(missing)?;
-        let expected = if let Rows::Fixed(rows) = shape.rows { rows * shape.width } else { 0 };
+        let expected = size(shape);
         if data.len() != expected {
             let (name, found) = (info.name.clone(), data.len());
             return Err(Error::WeightSize { name, shape: shape.to_string(), expected, found });

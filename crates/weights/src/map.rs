@@ -3,14 +3,21 @@
 
 use std::fs::{self, File};
 use std::io;
+use std::mem;
+use std::ops::Range;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use memmap2::Mmap;
 
 use crate::Error;
 
 /// The bytes of a file, mapped for reading.
-pub(crate) struct Map(Mmap);
+pub(crate) struct Map {
+    bytes: Mmap,
+    /// The part that was last lent, see [`Map::lend`].
+    lent: Mutex<Range<usize>>,
+}
 
 impl Map {
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
@@ -22,11 +29,40 @@ impl Map {
         // SAFETY: the map is read-only and private. What the compiler cannot know is that nobody else changes or
         // shortens the file meanwhile; `Weights::open` asks for that, and `save` never writes into a file in place.
         let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
-        Ok(Self(map))
+        Ok(Self { bytes: map, lent: Mutex::default() })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.0
+        &self.bytes
+    }
+
+    /// Notes that someone reads a part of the file where it lies, and lets go of what was read before it: whoever prepares a
+    /// model reads tensor by tensor and keeps a form of its own, so that pages of the file would only be held twice.
+    pub(crate) fn lend(&self, part: Range<usize>) {
+        let before =
+            mem::replace(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner), part.clone());
+        if before != part {
+            self.forget(before);
+        }
+    }
+
+    /// Lets go of the pages of a part. Reading them again is allowed and fetches them again.
+    pub(crate) fn forget(&self, part: Range<usize>) {
+        // Only whole pages: what lies beside it may be in use.
+        #[cfg(unix)]
+        {
+            const PAGE: usize = 1 << 16; // a multiple of every usual size
+            let (start, end) = (part.start.next_multiple_of(PAGE), part.end / PAGE * PAGE);
+            if start < end {
+                // SAFETY: nothing is ever written to this map, so that pages hold what the file holds, now and later.
+                // That it fails changes nothing but the memory in use.
+                let _ = unsafe {
+                    self.bytes.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, end - start)
+                };
+            }
+        }
+        #[cfg(not(unix))]
+        let _ = part;
     }
 }
 

@@ -102,8 +102,18 @@ impl Stored {
         let mut values = self.unscaled();
         if let Some(scale) = &self.scale {
             // A quotient, rounded once. CTranslate2 multiplies by a rounded reciprocal: at most a last bit apart.
-            let scales = scale.values();
-            values.to_mut().iter_mut().zip(&*scales).for_each(|(value, scale)| *value /= scale);
+            let values = values.to_mut();
+            match self.row_scales() {
+                Some(scales) => {
+                    let width = (values.len() / scales.len().max(1)).max(1);
+                    for (row, scale) in values.chunks_exact_mut(width).zip(scales) {
+                        for value in row {
+                            *value /= scale;
+                        }
+                    }
+                }
+                None => values.iter_mut().zip(&*scale.values()).for_each(|(value, scale)| *value /= scale),
+            }
         }
         values
     }
@@ -137,20 +147,32 @@ impl Stored {
     }
 
     fn unscaled(&self) -> Cow<'_, [f32]> {
-        match (&self.data, self.bytes()) {
-            (Data::Memory(values), _) => match self.walk.range() {
+        match &self.data {
+            Data::Memory(values) => match self.walk.range() {
                 Some(range) => Cow::Borrowed(&values[range]),
                 None => Cow::Owned(self.gather(values)),
             },
-            (Data::File { .. }, Some(Cow::Borrowed(bytes))) => match floats(bytes) {
+            Data::File { map, range } => {
+                let values = self.widened(&map.bytes()[range.clone()]);
+                match values {
+                    Cow::Borrowed(_) => map.lend(range.clone()),
+                    Cow::Owned(_) => map.forget(range.clone()),
+                }
+                values
+            }
+        }
+    }
+
+    /// The numbers in `all`, the tensor's part of its file.
+    fn widened<'a>(&'a self, all: &'a [u8]) -> Cow<'a, [f32]> {
+        match self.bytes() {
+            Some(Cow::Borrowed(bytes)) => match floats(bytes) {
                 Some(values) if self.dtype == Dtype::F32 => Cow::Borrowed(values),
                 _ => Cow::Owned(self.dtype.widen(bytes)),
             },
-            (Data::File { .. }, Some(Cow::Owned(bytes))) => Cow::Owned(self.dtype.widen(&bytes)),
-            (Data::File { map, range }, None) => {
-                // Across blocks: widen them all, then pick.
-                Cow::Owned(self.gather(&self.dtype.widen(&map.bytes()[range.clone()])))
-            }
+            Some(Cow::Owned(bytes)) => Cow::Owned(self.dtype.widen(&bytes)),
+            // Across blocks: widen them all, then pick.
+            None => Cow::Owned(self.gather(&self.dtype.widen(all))),
         }
     }
 
