@@ -49,15 +49,23 @@ impl PageLayout {
     pub fn slots(&self) -> &[Slot] {
         &self.slots
     }
+
+    /// How many bytes one page takes.
+    pub fn bytes(&self) -> usize {
+        self.floats * size_of::<f32>()
+    }
 }
 
-/// Keys and values of many sequences. A page holds sixteen rows of one sequence for every attention of the stack; pages are
-/// handed out and taken back, never copied.
+/// Keys and values of many sequences. A page holds sixteen rows of one sequence for every attention of the stack. Sequences
+/// with the same beginning share its pages ([`Pages::fork`]): a page is handed back when nobody holds it any more, and only
+/// the last page of a fork, which is not full yet, is copied before its first own row.
 #[derive(Debug, Default)]
 pub struct Pages {
     layout: PageLayout,
     data: Option<Buffer>,
     free: Vec<u32>,
+    /// How many tables hold each page.
+    holders: Vec<u32>,
     tables: Vec<Table>,
     closed: Vec<usize>,
 }
@@ -72,7 +80,8 @@ impl Pages {
     /// Room for `pages` pages of `layout`.
     pub fn new(layout: PageLayout, pages: usize) -> Self {
         let data = Some(Buffer::zeros(layout.floats * pages));
-        Self { layout, data, free: (0..pages as u32).rev().collect(), tables: Vec::new(), closed: Vec::new() }
+        let free = (0..pages as u32).rev().collect();
+        Self { layout, data, free, holders: vec![0; pages], tables: Vec::new(), closed: Vec::new() }
     }
 
     /// A new empty sequence; the number of its table.
@@ -83,26 +92,81 @@ impl Pages {
         })
     }
 
-    /// Ends the sequence `table` and takes its pages back.
+    /// A new sequence that begins as `table` does, in the same pages; the number of its table.
+    pub fn fork(&mut self, table: usize) -> usize {
+        let fork = self.open();
+        let len = self.tables[table].len;
+        let mut pages = std::mem::take(&mut self.tables[fork].pages);
+        pages.extend_from_slice(&self.tables[table].pages[..len.div_ceil(PAGE)]);
+        for &page in &pages {
+            self.holders[page as usize] += 1;
+        }
+        self.tables[fork] = Table { pages, len };
+        fork
+    }
+
+    /// Ends the sequence `table` and lets go of its pages.
     pub fn close(&mut self, table: usize) {
-        let ended = &mut self.tables[table];
-        self.free.append(&mut ended.pages);
-        ended.len = 0;
+        let mut pages = std::mem::take(&mut self.tables[table].pages);
+        for page in pages.drain(..) {
+            self.holders[page as usize] -= 1;
+            if self.holders[page as usize] == 0 {
+                self.free.push(page);
+            }
+        }
+        self.tables[table] = Table { pages, len: 0 };
         self.closed.push(table);
     }
 
-    /// Makes room for rows up to `len` in `table`.
+    /// Makes room for rows up to `len` in `table`, in pages that nobody else reads.
     ///
     /// # Errors
     /// If there are not enough free pages; nothing changes then.
     pub fn reserve(&mut self, table: usize, len: usize) -> Result<(), Error> {
-        let need = len.div_ceil(PAGE).saturating_sub(self.tables[table].pages.len());
+        let shared = self.shared_end(table).filter(|_| len > self.tables[table].len);
+        let more = len.div_ceil(PAGE).saturating_sub(self.tables[table].pages.len());
+        let need = more + usize::from(shared.is_some());
         if need > self.free.len() {
             return Err(Error::Capacity { what: "pages", need, have: self.free.len() });
         }
-        let at = self.free.len() - need;
-        self.tables[table].pages.extend(self.free.drain(at..).rev());
+        if let Some(at) = shared {
+            let own = self.take();
+            let old = std::mem::replace(&mut self.tables[table].pages[at], own);
+            self.holders[old as usize] -= 1;
+            let floats = self.layout.floats;
+            let from = old as usize * floats;
+            self.data_mut().copy_within(from..from + floats, own as usize * floats);
+        }
+        for _ in 0..more {
+            let page = self.take();
+            self.tables[table].pages.push(page);
+        }
         Ok(())
+    }
+
+    /// The place of the last page of `table` where that has room for another row and others read it too.
+    fn shared_end(&self, table: usize) -> Option<usize> {
+        let Table { pages, len } = &self.tables[table];
+        let at = len / PAGE;
+        let page = *pages.get(at)?;
+        (self.holders[page as usize] > 1).then_some(at)
+    }
+
+    /// A free page, held once. The caller has seen that there is one.
+    fn take(&mut self) -> u32 {
+        let page = self.free.pop().unwrap_or_default();
+        self.holders[page as usize] = 1;
+        page
+    }
+
+    /// How many pages nobody holds.
+    pub fn free(&self) -> usize {
+        self.free.len()
+    }
+
+    /// How many pages there are.
+    pub fn count(&self) -> usize {
+        self.holders.len()
     }
 
     /// How many rows of `table` are stored.
@@ -123,6 +187,11 @@ impl Pages {
     /// How many rows `table` has room for; 0 for a table that does not exist.
     pub fn room(&self, table: usize) -> usize {
         self.tables.get(table).map_or(0, |table| table.pages.len() * PAGE)
+    }
+
+    /// How many bytes its pages take.
+    pub fn bytes(&self) -> usize {
+        self.data().len() * size_of::<f32>()
     }
 
     /// How its pages are laid out.
@@ -205,6 +274,13 @@ impl State {
         let View { offset, rows, shape } = self.views[index];
         let arena = self.arena.as_deref().unwrap_or(&[]);
         &arena[offset..offset + rows * shape.width]
+    }
+
+    /// Output number `index` of the last run, to change in place: what is read off it next is up to the caller.
+    pub fn output_mut(&mut self, index: usize) -> &mut [f32] {
+        let View { offset, rows, shape } = self.views[index];
+        let arena = self.arena.as_deref_mut().unwrap_or(&mut []);
+        &mut arena[offset..offset + rows * shape.width]
     }
 
     /// How many rows output `index` of the last run has.
