@@ -179,6 +179,21 @@ impl Pages {
         self.tables[table].len = len;
     }
 
+    /// Begins `table`, which is new, with `rows` rows of zeros.
+    ///
+    /// # Errors
+    /// If there are not enough free pages; nothing changes then.
+    pub fn begin_with_zeros(&mut self, table: usize, rows: usize) -> Result<(), Error> {
+        self.reserve(table, rows)?;
+        let floats = self.layout.floats;
+        for place in 0..self.tables[table].pages.len() {
+            let from = self.tables[table].pages[place] as usize * floats;
+            self.data_mut()[from..from + floats].fill(0.0);
+        }
+        self.set_len(table, rows);
+        Ok(())
+    }
+
     /// Whether no sequence holds a page.
     pub fn is_empty(&self) -> bool {
         self.tables.iter().all(|table| table.pages.is_empty())
