@@ -214,8 +214,9 @@ fn batch(formula: &Formula, sequences: &[Sequence], given: &mut Given) -> Result
     let memory = formula.target.as_ref().map_or(0, |side| side.stack.position.zeros());
     for (request, sequence) in sequences.iter().enumerate() {
         let bad = |what: String, hint: &str| Error::Request { request, what, hint: hint.to_owned() };
-        let rows = source_rows(formula, sequence, &mut given.patches)
-            .map_err(|what| bad(what, "check its source"))?;
+        let read = (&sequence.source[..], &sequence.patches[..]);
+        let rows =
+            source_rows(formula, read, &mut given.patches).map_err(|what| bad(what, "check its source"))?;
         if formula.target.is_some() == sequence.target.is_empty() {
             let what =
                 if sequence.target.is_empty() { "its target is empty" } else { "the model has no target" };
@@ -237,26 +238,30 @@ fn batch(formula: &Formula, sequences: &[Sequence], given: &mut Given) -> Result
     Ok(batch)
 }
 
-/// How many rows the source of `sequence` has.
-fn source_rows(formula: &Formula, sequence: &Sequence, patches: &mut Vec<f32>) -> Result<usize, String> {
-    let tokens = sequence.source.len();
+/// How many rows a source of these tokens or these patches has; patches are appended to `patches`, with an empty row where
+/// a learned one leads.
+pub(crate) fn source_rows(
+    formula: &Formula,
+    (tokens, given): (&[u32], &[f32]),
+    patches: &mut Vec<f32>,
+) -> Result<usize, String> {
     match formula.source.as_ref().map(|side| &side.input) {
-        None if tokens + sequence.patches.len() > 0 => Err("the model has no source".to_owned()),
+        None if tokens.len() + given.len() > 0 => Err("the model has no source".to_owned()),
         None => Ok(0),
-        Some(Input::Tokens(_)) if tokens == 0 => Err("its source is empty".to_owned()),
-        Some(Input::Tokens(_)) => Ok(tokens),
+        Some(Input::Tokens(_)) if tokens.is_empty() => Err("its source is empty".to_owned()),
+        Some(Input::Tokens(_)) => Ok(tokens.len()),
         Some(Input::Patches(image)) => {
             let numbers = image.size * image.size * image.channels;
-            if sequence.patches.is_empty() || !sequence.patches.len().is_multiple_of(numbers) {
-                return Err(format!("{} numbers are not patches of {numbers}", sequence.patches.len()));
+            if given.is_empty() || !given.len().is_multiple_of(numbers) {
+                return Err(format!("{} numbers are not patches of {numbers}", given.len()));
             }
             let lead = match image.lead {
                 Lead::None => 0,
                 Lead::Class => 1,
             };
             patches.resize(patches.len() + lead * numbers, 0.0);
-            patches.extend(&sequence.patches);
-            Ok(lead + sequence.patches.len() / numbers)
+            patches.extend_from_slice(given);
+            Ok(lead + given.len() / numbers)
         }
     }
 }

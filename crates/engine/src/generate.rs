@@ -1,74 +1,48 @@
-//! Generation: ▷, one token after the other, until the end token or the longest length.
+//! A model prepared to generate: ▷, one token after the other. What is under way belongs to a [`Session`].
 
-use glassformer_formula::Position;
+use std::sync::Arc;
+
+use glassformer_formula::{Formula, Input, Mix, Position, Rotary, Scaling, Side, Sublayer};
 use glassformer_graph::ops::Which;
-use glassformer_graph::{Backend, Batch, Capacity, PAGE, Pages, Runner, SideCapacity, Span, State};
+use glassformer_graph::{Backend, Capacity, PAGE, PageLayout, Pages, Runner, SideCapacity, State};
 use glassformer_model::{Model, Purpose, page_layout};
 
-use crate::Error;
+use crate::admit::Limits;
+use crate::{Error, Event, Generated, Request, Room, Session};
 
-/// How much can be under way at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Room {
-    /// Sequences at once.
-    pub sequences: usize,
-    /// The longest source.
-    pub source: usize,
-    /// The longest target, prompt and new tokens together.
-    pub target: usize,
-}
-
-/// What to generate from.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Request {
-    /// The source's tokens; empty where the model has no encoder.
-    pub source: Vec<u32>,
-    /// What the target begins with: `<sos>`, or a prompt.
-    pub prompt: Vec<u32>,
-}
-
-/// When to stop.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stop {
-    /// After this token, `<eos>`.
-    pub end: Option<u32>,
-    /// After that many new tokens.
-    pub max_new_tokens: usize,
-}
-
-/// Why a sequence ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finish {
-    /// The end token came.
-    Eos,
-    /// It was as long as allowed.
-    Length,
-}
-
-/// What was generated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Generated {
-    /// The new tokens, the end token included.
-    pub ids: Vec<u32>,
-    /// Why it ended.
-    pub finish: Finish,
-}
-
-/// A model prepared to generate.
+/// A model prepared to generate. Immutable and shared; a clone is the same one.
+#[derive(Clone)]
 pub struct Generator {
-    encode: Option<Box<dyn Runner>>,
-    step: Box<dyn Runner>,
-    room: Room,
-    remembered: usize,
+    pub(crate) prepared: Arc<Prepared>,
 }
 
-/// A sequence under way.
-struct Live {
-    request: usize,
-    table: usize,
-    source: Option<usize>,
-    past: usize,
-    next: Vec<u32>,
+pub(crate) struct Prepared {
+    pub encode: Option<Box<dyn Runner>>,
+    pub step: Box<dyn Runner>,
+    pub room: Room,
+    pub formula: Formula,
+    pub limits: Limits,
+    /// How many rows of zeros a target begins with.
+    pub zeros: usize,
+    /// How many rows of the past a row looks back to, where the model forgets.
+    pub remembered: usize,
+    pub reading: Reading,
+    /// Rows of sources in one run.
+    pub source_rows: usize,
+    /// Rows of targets in one run.
+    pub rows: usize,
+    /// Which output holds the scores.
+    pub logits: usize,
+}
+
+/// How a long beginning may be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reading {
+    /// In pieces of any size: the results are the same bits.
+    Pieces,
+    /// The prompt at once and then token by token: where pieces end changes what is remembered (Transformer-XL), or the
+    /// angles follow the length at each run.
+    AsWritten,
 }
 
 impl Generator {
@@ -76,162 +50,170 @@ impl Generator {
     ///
     /// # Errors
     /// If the model has no target, or its weights do not fit.
-    pub fn new(model: &Model, backend: &dyn Backend, room: Room) -> Result<Self, Error> {
-        let source = SideCapacity {
-            rows: room.sequences * room.source,
-            sequences: room.sequences,
-            keys: room.source,
+    pub fn new(model: &Model, backend: &dyn Backend, mut room: Room) -> Result<Self, Error> {
+        let target = model.formula().target.as_ref();
+        let zeros = target.map_or(Ok(0), zeros)?;
+        room.pages += room.sequences * zeros.div_ceil(PAGE);
+        let reading = target.map_or(Reading::Pieces, reading);
+        let rows = match reading {
+            Reading::Pieces => room.rows.max(room.sequences),
+            Reading::AsWritten => room.target + room.sequences,
+        };
+        let source_rows = room.source.saturating_mul(room.sequences).min(room.source.max(room.rows));
+        let sequences = room.sequences;
+        let source =
+            SideCapacity { rows: source_rows, sequences, keys: room.source, ..SideCapacity::default() };
+        let side = SideCapacity {
+            rows,
+            sequences,
+            picked: sequences,
+            keys: zeros + room.target,
             ..SideCapacity::default()
         };
-        let target = SideCapacity {
-            rows: room.sequences * room.target,
-            sequences: room.sequences,
-            picked: room.sequences,
-            keys: room.target,
-            ..SideCapacity::default()
-        };
-        let capacity = Capacity { source, target };
+        let capacity = Capacity { source, target: side };
         let step = backend.prepare(&model.graph(Purpose::Step)?, model, &capacity)?;
         let encode = match model.formula().source {
             Some(_) => Some(backend.prepare(&model.graph(Purpose::Encode)?, model, &capacity)?),
             None => None,
         };
-        let position = model.formula().target.as_ref().map(|target| &target.stack.position);
-        let remembered = match position {
-            Some(Position::TransformerXl { memory, .. }) => *memory,
-            _ => usize::MAX,
+        let logits = step.graph().output("logits").ok_or_else(|| Error::Request {
+            request: 0,
+            what: "the model has no head that gives scores of tokens".into(),
+            hint: "only a model with such a head generates".into(),
+        })?;
+        let vocabulary = step.graph().shape(step.graph().outputs()[logits].1).width;
+        let formula = model.formula().clone();
+        let limits = Limits::new(&formula, vocabulary);
+        let remembered = target.map_or(usize::MAX, remembered);
+        let prepared = Prepared {
+            encode,
+            step,
+            room,
+            formula,
+            limits,
+            zeros,
+            remembered,
+            reading,
+            source_rows,
+            rows,
+            logits,
         };
-        Ok(Self { encode, step, room, remembered })
+        Ok(Self { prepared: Arc::new(prepared) })
     }
 
-    /// A state with pages for all that `room` allows.
-    fn state(&self) -> State {
-        let pages = |longest: usize| self.room.sequences * longest.div_ceil(PAGE);
-        let cache = Pages::new(page_layout(self.step.graph(), Which::Cache), pages(self.room.target));
-        let crossing = match &self.encode {
-            Some(encode) => Pages::new(page_layout(encode.graph(), Which::Crossing), pages(self.room.source)),
-            None => Pages::default(),
-        };
-        State::new(cache, crossing)
+    /// How many bytes the keys and values of a session take: known before it starts, and never more.
+    pub fn bytes(&self) -> usize {
+        let [cache, crossing] = self.prepared.layouts();
+        let room = self.prepared.room;
+        cache.bytes() * room.pages + crossing.bytes() * room.source_pages
     }
 
-    /// The most likely token at each step (greedy decoding), for all requests as one batch.
+    /// A session with nothing under way.
+    pub fn session(&self) -> Session {
+        Session::new(self.prepared.clone())
+    }
+
+    /// Answers all `requests`, in their order. They run together as far as there is room.
     ///
     /// # Errors
-    /// If a request is empty, too long, or holds a token beyond the vocabulary.
-    pub fn greedy(&self, requests: &[Request], stop: Stop) -> Result<Vec<Generated>, Error> {
-        self.admit(requests, stop)?;
-        let mut done: Vec<Generated> =
-            requests.iter().map(|_| Generated { ids: Vec::new(), finish: Finish::Length }).collect();
-        if stop.max_new_tokens == 0 {
-            return Ok(done);
+    /// The first request that cannot be answered.
+    pub fn run(&self, requests: Vec<Request>) -> Result<Vec<Vec<Generated>>, Error> {
+        let mut session = self.session();
+        let mut answers: Vec<Vec<Generated>> = requests.iter().map(|_| Vec::new()).collect();
+        for request in requests {
+            session.submit(request)?;
         }
-        let waiting: Vec<usize> = (0..requests.len()).collect();
-        for group in waiting.chunks(self.room.sequences.max(1)) {
-            let mut state = self.state();
-            let mut live = self.start(&mut state, requests, group)?;
-            while !live.is_empty() {
-                let tokens = self.advance(&mut state, &mut live)?;
-                let mut kept = Vec::new();
-                for (mut sequence, token) in live.into_iter().zip(tokens) {
-                    let generated = &mut done[sequence.request];
-                    generated.ids.push(token);
-                    if Some(token) == stop.end {
-                        generated.finish = Finish::Eos;
-                    }
-                    if generated.finish == Finish::Eos || generated.ids.len() >= stop.max_new_tokens {
-                        state.cache.close(sequence.table);
-                        continue;
-                    }
-                    sequence.next = vec![token];
-                    kept.push(sequence);
+        while !session.is_idle() {
+            for event in session.step()? {
+                match event {
+                    Event::Token { .. } => {}
+                    Event::Done { request, outputs } => answers[request] = outputs,
+                    Event::Failed { error, .. } => return Err(error),
                 }
-                live = kept;
             }
         }
-        Ok(done)
+        Ok(answers)
     }
 
-    fn admit(&self, requests: &[Request], stop: Stop) -> Result<(), Error> {
-        for (request, given) in requests.iter().enumerate() {
-            let bad = |what: String, hint: &str| Err(Error::Request { request, what, hint: hint.to_owned() });
-            if given.prompt.is_empty() {
-                return bad("its prompt is empty".into(), "begin with the start token");
-            }
-            if self.encode.is_some() == given.source.is_empty() {
-                return bad(
-                    if given.source.is_empty() { "its source is empty" } else { "the model reads no source" }
-                        .into(),
-                    "give a source exactly where the model has an encoder",
-                );
-            }
-            if given.source.len() > self.room.source {
-                let what =
-                    format!("its source has {} tokens, the room is {}", given.source.len(), self.room.source);
-                return bad(what, "shorten it or prepare more room");
-            }
-            let longest = given.prompt.len().saturating_add(stop.max_new_tokens);
-            if longest > self.room.target {
-                return bad(
-                    format!("it may grow to {longest} tokens, the room is {}", self.room.target),
-                    "ask for less",
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Encodes the sources of a group and opens its tables.
-    fn start(&self, state: &mut State, requests: &[Request], group: &[usize]) -> Result<Vec<Live>, Error> {
-        let mut live = Vec::new();
-        let mut batch = Batch::default();
-        for &request in group {
-            let given = &requests[request];
-            let source = if self.encode.is_some() {
-                let table = state.crossing.open();
-                state.crossing.reserve(table, given.source.len())?;
-                batch.source.push(&given.source, Span { table, ..Span::default() });
-                Some(table)
-            } else {
-                None
-            };
-            let table = state.cache.open();
-            live.push(Live { request, table, source, past: 0, next: given.prompt.clone() });
-        }
-        if let Some(encode) = &self.encode {
-            encode.run(state, &batch)?;
-            for span in &batch.source.spans {
-                state.crossing.set_len(span.table, span.len);
-            }
-        }
-        Ok(live)
-    }
-
-    /// Runs one step of every live sequence and gives each its next token.
-    fn advance(&self, state: &mut State, live: &mut [Live]) -> Result<Vec<u32>, Error> {
-        let mut batch = Batch::default();
-        for sequence in live.iter_mut() {
-            let Live { table, source, past, .. } = *sequence;
-            state.cache.reserve(table, past + sequence.next.len())?;
-            let first = past.saturating_sub(self.remembered);
-            let span = Span { table, past, first, source: source.unwrap_or(0), ..Span::default() };
-            batch.target.push(&sequence.next, span);
-            sequence.past += sequence.next.len();
-        }
-        batch.target.pick_last();
-        self.step.run(state, &batch)?;
-        for sequence in live.iter() {
-            state.cache.set_len(sequence.table, sequence.past);
-        }
-        let index = self.step.graph().output("logits").unwrap_or(0);
-        let logits = state.output(index); // [sequences, vocabulary]
-        let vocabulary = logits.len() / live.len();
-        Ok(logits.chunks(vocabulary).map(largest).collect())
+    /// The best answer to each of `requests`; see [`Generator::run`].
+    ///
+    /// # Errors
+    /// As [`Generator::run`].
+    pub fn best(&self, requests: Vec<Request>) -> Result<Vec<Generated>, Error> {
+        Ok(self.run(requests)?.into_iter().filter_map(|answers| answers.into_iter().next()).collect())
     }
 }
 
-/// The place of the largest number; the first of equals.
-fn largest(row: &[f32]) -> u32 {
-    let better = |best: usize, (i, x): (usize, &f32)| if *x > row[best] { i } else { best };
-    row.iter().enumerate().fold(0, better) as u32
+impl Prepared {
+    /// How the pages of targets and of sources are laid out.
+    fn layouts(&self) -> [PageLayout; 2] {
+        let crossing = self.encode.as_ref().map(|encode| page_layout(encode.graph(), Which::Crossing));
+        [page_layout(self.step.graph(), Which::Cache), crossing.unwrap_or_default()]
+    }
+
+    /// A state with all the pages of the room.
+    pub fn state(&self) -> State {
+        let [cache, crossing] = self.layouts();
+        let crossing = match self.encode {
+            Some(_) => Pages::new(crossing, self.room.source_pages),
+            None => Pages::default(),
+        };
+        State::new(Pages::new(cache, self.room.pages), crossing)
+    }
+
+    /// Whether sources are images.
+    pub fn reads_patches(&self) -> bool {
+        matches!(self.formula.source, Some(Side { input: Input::Patches(_), .. }))
+    }
+}
+
+/// How many rows of zeros a target begins with (Transformer-XL in Hugging Face layout). Their keys and values must be zeros
+/// too, which they are where neither a norm nor a bias comes before.
+fn zeros(target: &Side) -> Result<usize, Error> {
+    let zeros = target.stack.position.zeros();
+    let plain = |sublayer: &Sublayer| match &sublayer.mix {
+        Mix::Attend(attention) => {
+            let bias = attention.bias.key || attention.bias.value;
+            !bias && sublayer.norm.input.is_none() && attention.norm.is_none()
+        }
+        Mix::Feed(_) => true,
+    };
+    if zeros == 0 || target.stack.block.iter().all(plain) {
+        return Ok(zeros);
+    }
+    Err(Error::Request {
+        request: 0,
+        what: "the model begins with a memory of zeros, and norms it first".into(),
+        hint: "such a model runs with `forward`; it does not generate".into(),
+    })
+}
+
+fn remembered(target: &Side) -> usize {
+    let memory = |position: &Position| match position {
+        Position::TransformerXl { memory, .. } => Some(*memory),
+        Position::None
+        | Position::Sinusoidal { .. }
+        | Position::Learned { .. }
+        | Position::Rotary(_)
+        | Position::Alibi
+        | Position::Buckets { .. }
+        | Position::Together(_) => None,
+    };
+    target.stack.position.parts().iter().find_map(memory).unwrap_or(usize::MAX)
+}
+
+fn reading(target: &Side) -> Reading {
+    let follows = |position: &Position| match position {
+        Position::TransformerXl { .. } => true,
+        Position::Rotary(Rotary { scaling, .. }) => {
+            matches!(scaling, Scaling::Dynamic { .. } | Scaling::Long { .. })
+        }
+        Position::None
+        | Position::Sinusoidal { .. }
+        | Position::Learned { .. }
+        | Position::Alibi
+        | Position::Buckets { .. }
+        | Position::Together(_) => false,
+    };
+    if target.stack.position.parts().iter().any(follows) { Reading::AsWritten } else { Reading::Pieces }
 }

@@ -1,12 +1,25 @@
 //! The loops around a plan: running whole batches, and generating token by token.
 //!
-//! A loop lives here, in Rust; the plan is one step of it. The same step takes a whole prompt or a single token.
+//! A loop lives here, in Rust; the plan is one step of it. The same step takes a whole prompt or a single token. A
+//! [`Generator`] is a model prepared for that, a [`Session`] runs many [`Request`]s at once, and [`Decoding`] says how tokens
+//! are chosen.
 #![forbid(unsafe_code)]
 
+mod admit;
+mod decoding;
 mod error;
 mod forward;
 mod generate;
+mod job;
+mod processors;
+mod request;
+mod search;
+mod session;
 
+pub use decoding::{Decoding, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKENS, Problem, Sampling};
 pub use error::Error;
 pub use forward::{Asked, Forward, Passes, Sequence};
-pub use generate::{Finish, Generated, Generator, Request, Room, Stop};
+pub use generate::Generator;
+pub use request::{Event, Finish, Generated, Request, Room, Token};
+pub use search::Stopper;
+pub use session::Session;

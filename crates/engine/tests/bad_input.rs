@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use glassformer_cpu::Cpu;
-use glassformer_engine::{Forward, Generator, Request, Room, Sequence, Stop};
+use glassformer_engine::{Decoding, Forward, Generator, Request, Room, Sampling, Sequence};
 use glassformer_formula::named::{self, Original, Size};
 use glassformer_formula::{Formula, Position};
 use glassformer_graph::{Backend, Reference};
@@ -76,23 +76,84 @@ fn bad_sequences_are_refused_by_name() {
 fn bad_requests_are_refused_by_name() {
     let model = Model::random(original(), 1).expect("the formula works");
     let bert = Model::random(named::bert(SIZE), 1).expect("the formula works");
-    let room = Room { sequences: 2, source: 4, target: 5 };
-    let stop = Stop { end: Some(1), max_new_tokens: 4 };
+    let room = Room::new(2, 4, 5);
+    let four = Decoding::greedy(Some(1), 4);
     for backend in backends() {
         refused("an encoder", Generator::new(&bert, &*backend, room), &["target"]);
         let generator = Generator::new(&model, &*backend, room).expect("it prepares");
-        let ask = |source: &[u32], prompt: &[u32], stop| {
-            generator.greedy(&[Request { source: source.to_vec(), prompt: prompt.to_vec() }], stop)
+        let ask = |source: &[u32], prompt: &[u32], decoding: &Decoding| {
+            let (source, prompt, decoding) = (source.to_vec(), prompt.to_vec(), decoding.clone());
+            generator.run(vec![Request { source, prompt, decoding, ..Request::default() }])
         };
-        assert!(ask(&[1, 2], &[0], stop).is_ok());
-        refused("no prompt", ask(&[1], &[], stop), &["request 0", "prompt is empty"]);
-        refused("no source", ask(&[], &[0], stop), &["source is empty"]);
-        refused("a long source", ask(&[1; 5], &[0], stop), &["5 tokens", "room is 4"]);
-        refused("too many tokens", ask(&[1], &[0, 0], stop), &["6 tokens", "room is 5"]);
-        let endless = Stop { end: None, max_new_tokens: usize::MAX };
-        refused("10⁹ tokens", ask(&[1], &[0], endless), &["room is 5"]);
-        refused("an id", ask(&[1], &[99], stop), &["99", "target.embed.tokens"]);
+        assert!(ask(&[1, 2], &[0], &four).is_ok());
+        refused("no prompt", ask(&[1], &[], &four), &["request 0", "prompt is empty"]);
+        refused("no source", ask(&[], &[0], &four), &["source is empty"]);
+        refused("a long source", ask(&[1; 5], &[0], &four), &["5 tokens", "room is 4"]);
+        refused("too many tokens", ask(&[1], &[0, 0], &four), &["6 tokens", "room is 5"]);
+        refused(
+            "10⁹ tokens",
+            ask(&[1], &[0], &Decoding::greedy(None, 1_000_000_000)),
+            &["max_new_tokens", "less"],
+        );
+        refused("a million tokens", ask(&[1], &[0], &Decoding::greedy(None, 1_000_000)), &["room is 5"]);
+        refused("an id", ask(&[1], &[99], &four), &["99", "target.embed.tokens"]);
+        refused("a source id", ask(&[11], &[0], &four), &["11", "source.embed.tokens"]);
+        let banned = Decoding { bad_words: vec![vec![7]], ..four.clone() };
+        refused("a bad word", ask(&[1], &[0], &banned), &["id 7", "7 different tokens"]);
+        let beams = Decoding { beams: 3, ..four.clone() };
+        refused("three beams", ask(&[1], &[0], &beams), &["3 sequences", "room is 2"]);
+        let short = Decoding { max_length: Some(2), ..Decoding::default() };
+        refused("a long prompt", ask(&[1], &[0, 2], &short), &["prompt has 2 tokens", "2 are all"]);
     }
+}
+
+#[test]
+fn bad_options_are_all_named() {
+    let good = Decoding { sampling: Some(Sampling::default()), ..Decoding::default() };
+    assert_eq!(good.check(), []);
+    let with = |change: &dyn Fn(&mut Decoding, &mut Sampling)| {
+        let (mut decoding, mut sampling) = (good.clone(), Sampling::default());
+        change(&mut decoding, &mut sampling);
+        decoding.sampling = decoding.sampling.map(|_| sampling);
+        let problems: Vec<String> =
+            decoding.check().into_iter().map(|problem| problem.what + "; " + &problem.hint).collect();
+        problems.join("\n")
+    };
+    let cases: Vec<(String, &str)> = vec![
+        (with(&|_, sampling| sampling.temperature = f64::NAN), "temperature is NaN"),
+        (with(&|_, sampling| sampling.temperature = -1.0), "temperature is -1"),
+        (with(&|_, sampling| sampling.top_p = 0.0), "top_p is 0"),
+        (with(&|_, sampling| sampling.top_p = 1.5), "top_p is 1.5"),
+        (with(&|_, sampling| sampling.min_p = -0.1), "min_p is -0.1"),
+        (with(&|_, sampling| sampling.typical_p = f64::NAN), "typical_p is NaN"),
+        (with(&|_, sampling| sampling.epsilon = 1.0), "epsilon is 1"),
+        (with(&|decoding, _| decoding.beams = 0), "beams is 0"),
+        (with(&|decoding, _| decoding.beams = 1_000_000), "beams is 1000000"),
+        (with(&|decoding, _| decoding.returns = 0), "returns is 0"),
+        (with(&|decoding, _| (decoding.beams, decoding.returns) = (2, 3)), "3 sequences"),
+        (with(&|decoding, _| (decoding.sampling, decoding.returns) = (None, 2)), "finds one"),
+        (
+            with(&|decoding, _| (decoding.sampling, decoding.beams, decoding.groups) = (None, 4, 3)),
+            "3 equal groups",
+        ),
+        (with(&|decoding, _| (decoding.beams, decoding.groups) = (4, 2)), "do not sample"),
+        (with(&|decoding, _| decoding.max_new_tokens = Some(0)), "max_new_tokens is 0"),
+        (with(&|decoding, _| decoding.max_length = Some(usize::MAX)), "max_length is"),
+        (with(&|decoding, _| decoding.length_penalty = f64::INFINITY), "length_penalty is inf"),
+        (with(&|decoding, _| decoding.repetition_penalty = 0.0), "repetition_penalty is 0"),
+        (with(&|decoding, _| decoding.presence_penalty = f64::NAN), "presence_penalty is NaN"),
+        (with(&|decoding, _| decoding.bad_words = vec![vec![]]), "a run of tokens is empty"),
+        (
+            with(&|decoding, _| (decoding.forced_first, decoding.suppress) = (Some(3), vec![3])),
+            "the forced first token is suppressed",
+        ),
+    ];
+    for (problems, expected) in cases {
+        assert_eq!(problems.lines().count(), 1, "{expected}: {problems}");
+        assert!(problems.contains(expected) && problems.contains("; "), "{expected}: {problems}");
+    }
+    let both = with(&|decoding, sampling| (decoding.beams, sampling.top_p) = (0, 0.0));
+    assert_eq!(both.lines().count(), 2, "{both}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ mod story;
 
 pub use model::{Origin, SEED, model, origins};
 
-use glassformer_engine::{Generator, Request, Room, Sequence, Stop};
+use glassformer_engine::{Decoding, Generator, Request, Room, Sequence};
 use glassformer_graph::Backend;
 use glassformer_model::Model;
 use serde::Deserialize;
@@ -69,10 +69,10 @@ pub fn walkthrough(backend: &dyn Backend) -> Result<Walkthrough, Error> {
 
 /// What the engine answers to "The cat sat": the most likely word at each step, until `<eos>`.
 fn answer(model: &Model, backend: &dyn Backend) -> Result<Vec<u32>, Error> {
-    let room = Room { sequences: 1, source: SOURCE.len(), target: LONGEST + 1 };
-    let request = Request { source: (0..SOURCE.len() as u32).collect(), prompt: vec![START] };
-    let stop = Stop { end: Some(END), max_new_tokens: LONGEST };
-    let generated = Generator::new(model, backend, room)?.greedy(&[request], stop)?;
+    let decoding = Decoding { start: Some(START), ..Decoding::greedy(Some(END), LONGEST) };
+    let request = Request::source((0..SOURCE.len() as u32).collect(), &[], decoding)?;
+    let room = Room::new(1, SOURCE.len(), LONGEST + 1);
+    let generated = Generator::new(model, backend, room)?.best(vec![request])?;
     Ok(generated.into_iter().flat_map(|generated| generated.ids).collect())
 }
 

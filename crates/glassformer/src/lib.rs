@@ -5,7 +5,7 @@
 //!
 //! ```
 //! use glassformer::formula::named::{Original, original};
-//! use glassformer::{Cpu, Finish, Generator, Model, Request, Room, Sequence, Stop, Trace, print};
+//! use glassformer::{Cpu, Decoding, Finish, Generator, Model, Request, Room, Sequence, Trace, print};
 //!
 //! // A small encoder-decoder, written as its formula.
 //! let formula = original(Original {
@@ -24,10 +24,10 @@
 //! let cpu = Cpu::default();
 //!
 //! // Token ids in, token ids out.
-//! let room = Room { sequences: 1, source: 3, target: 9 };
-//! let request = Request { source: vec![5, 17, 9], prompt: vec![0] };
-//! let stop = Stop { end: Some(1), max_new_tokens: 8 };
-//! let answers = Generator::new(&model, &cpu, room)?.greedy(&[request], stop)?;
+//! let decoding = Decoding { start: Some(0), ..Decoding::greedy(Some(1), 8) };
+//! let requests = vec![Request::source(vec![5, 17, 9], &[], decoding)?];
+//! let room = Room::of(model.formula(), &requests, 1);
+//! let answers = Generator::new(&model, &cpu, room)?.best(requests)?;
 //! assert!(answers[0].ids.len() == 8 || answers[0].finish == Finish::Eos);
 //!
 //! // Every number of a run, by name.
@@ -54,7 +54,9 @@ pub use glassformer_train as train;
 pub use glassformer_weights as weights;
 
 pub use glassformer_cpu::Cpu;
-pub use glassformer_engine::{Finish, Forward, Generated, Generator, Request, Room, Sequence, Stop};
+pub use glassformer_engine::{
+    Decoding, Finish, Forward, Generated, Generator, Request, Room, Sampling, Sequence, Session,
+};
 pub use glassformer_explain::{Trace, Walkthrough};
 pub use glassformer_formula::{Formula, print};
 pub use glassformer_graph::{Backend, Reference};

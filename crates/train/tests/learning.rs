@@ -1,7 +1,7 @@
 //! The original Transformer learns from scratch: two layers, to reverse sequences it has never seen.
 
 use glassformer_cpu::Cpu;
-use glassformer_engine::{Finish, Generator, Request, Room, Stop};
+use glassformer_engine::{Decoding, Finish, Generator, Request, Room};
 use glassformer_formula::Formula;
 use glassformer_formula::named::{Original, original};
 use glassformer_graph::{Batch, Capacity, SideCapacity, Span};
@@ -81,13 +81,13 @@ fn a_two_layer_transformer_learns_to_reverse_unseen_sequences() {
     }
 
     let trained = trainer.model().expect("it fits");
-    let room = Room { sequences: 50, source: LONGEST, target: LONGEST + 4 };
+    let room = Room::new(50, LONGEST, LONGEST + 4);
     let generator = Generator::new(&trained, &backend, room).expect("it prepares");
     let mut unseen = Random::new(99);
-    let requests: Vec<Request> =
-        (0..400).map(|_| Request { source: draw(&mut unseen, true), prompt: vec![START] }).collect();
-    let stop = Stop { end: Some(END), max_new_tokens: LONGEST + 2 };
-    let answers = generator.greedy(&requests, stop).expect("it generates");
+    let decoding = Decoding { start: Some(START), ..Decoding::greedy(Some(END), LONGEST + 2) };
+    let request = |source| Request::source(source, &[], decoding.clone()).expect("there is a start");
+    let requests: Vec<Request> = (0..400).map(|_| request(draw(&mut unseen, true))).collect();
+    let answers = generator.best(requests.clone()).expect("it generates");
     let right = requests.iter().zip(&answers).filter(|(request, answer)| {
         answer.finish == Finish::Eos
             && answer.ids[..answer.ids.len() - 1].iter().eq(request.source.iter().rev())

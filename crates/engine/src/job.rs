@@ -1,0 +1,202 @@
+//! A request under way: its search, and the lanes that the search follows.
+
+use glassformer_graph::{Error as GraphError, PAGE, Pages};
+
+use crate::generate::{Prepared, Reading};
+use crate::processors::{Rules, Scratch};
+use crate::search::{Search, Turn};
+use crate::{Error, Event, Request};
+
+/// A request that waits, runs, or was sent back to wait.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub number: usize,
+    pub request: Request,
+    /// How many rows its source has.
+    pub source_rows: usize,
+    /// How many rows of zeros its lanes begin with.
+    zeros: usize,
+    /// The table of its source's keys and values, once they are computed.
+    pub source: Option<usize>,
+    pub lanes: Vec<Lane>,
+    /// Where several lanes are computed anew: how many tokens the first one reads for all.
+    trunk: Option<usize>,
+    search: Search,
+}
+
+/// A sequence that a search follows.
+#[derive(Debug, Default)]
+pub(crate) struct Lane {
+    /// Prompt and new tokens.
+    pub tokens: Vec<u32>,
+    /// Where its keys and values are.
+    pub table: Option<usize>,
+    /// How many of its tokens were read.
+    pub read: usize,
+}
+
+/// What a lane reads in a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub lane: usize,
+    pub len: usize,
+    /// Whether the scores after it are wanted.
+    pub last: bool,
+}
+
+impl Job {
+    pub fn new(number: usize, request: Request, prepared: &Prepared) -> Self {
+        let source_rows = request.source_rows(&prepared.formula).unwrap_or(0);
+        let zeros = prepared.zeros;
+        let lane = Lane { tokens: request.prompt.clone(), ..Lane::default() };
+        let search = Search::new(&request.decoding);
+        Self { number, request, source_rows, zeros, source: None, lanes: vec![lane], trunk: None, search }
+    }
+
+    /// How many sequences it runs at most.
+    pub fn width(&self) -> usize {
+        self.request.decoding.width()
+    }
+
+    /// About how many pages it needs to begin with.
+    pub fn pages(&self) -> usize {
+        (self.zeros + self.lanes[0].tokens.len() + 1).div_ceil(PAGE) + self.width() - 1
+    }
+
+    /// Whether its next step is one row of each lane.
+    pub fn writes(&self) -> bool {
+        self.trunk.is_none() && self.lanes.iter().all(|lane| lane.read + 1 == lane.tokens.len())
+    }
+
+    /// What its lanes read next, within `rows` rows.
+    pub fn pieces(&self, reading: Reading, mut rows: usize) -> Vec<Piece> {
+        if self.writes() {
+            return (0..self.lanes.len()).map(|lane| Piece { lane, len: 1, last: true }).collect();
+        }
+        let mut pieces = Vec::new();
+        let lanes = if self.trunk.is_some() { 1 } else { self.lanes.len() };
+        for (lane, given) in self.lanes.iter().enumerate().take(lanes) {
+            // Several lanes get their scores in the same step, so they stop one token before.
+            let end = self.trunk.unwrap_or(given.tokens.len() - usize::from(lanes > 1));
+            let most = match reading {
+                Reading::Pieces => end - given.read,
+                Reading::AsWritten if given.read == 0 => self.request.prompt.len().min(end),
+                Reading::AsWritten => (end - given.read).min(1),
+            };
+            let len = match reading {
+                Reading::Pieces => most.min(rows),
+                Reading::AsWritten if most <= rows => most,
+                Reading::AsWritten => 0,
+            };
+            if len > 0 {
+                pieces.push(Piece { lane, len, last: given.read + len == given.tokens.len() });
+                rows -= len;
+            }
+        }
+        pieces
+    }
+
+    /// Makes room for what `piece` says.
+    pub fn reserve(&mut self, pages: &mut Pages, piece: Piece) -> Result<(), GraphError> {
+        let lane = &mut self.lanes[piece.lane];
+        let table = *lane.table.get_or_insert_with(|| pages.open());
+        if lane.read == 0 && pages.len(table) < self.zeros {
+            pages.begin_with_zeros(table, self.zeros)?;
+        }
+        pages.reserve(table, self.zeros + lane.read + piece.len)
+    }
+
+    /// How many rows of a lane are stored.
+    pub fn stored(&self, lane: usize) -> usize {
+        self.zeros + self.lanes[lane].read
+    }
+
+    /// Notes that `piece` was read.
+    pub fn read(&mut self, pages: &mut Pages, piece: Piece) {
+        let lane = &mut self.lanes[piece.lane];
+        lane.read += piece.len;
+        let (read, Some(table)) = (lane.read, lane.table) else { return };
+        pages.set_len(table, self.zeros + read);
+        if self.trunk == Some(read) {
+            self.trunk = None;
+            for lane in &mut self.lanes[1..] {
+                *lane =
+                    Lane { table: Some(pages.fork(table)), read, tokens: std::mem::take(&mut lane.tokens) };
+            }
+        }
+    }
+
+    /// Gives all its pages back. What it has written is kept, and is read again when its turn comes.
+    pub fn release(&mut self, cache: &mut Pages, crossing: &mut Pages) {
+        for lane in &mut self.lanes {
+            if let Some(table) = lane.table.take() {
+                cache.close(table);
+            }
+            lane.read = 0;
+        }
+        if let Some(table) = self.source.take() {
+            crossing.close(table);
+        }
+        self.trunk = if self.lanes.len() > 1 { Some(self.common()) } else { None };
+    }
+
+    /// How many tokens all lanes begin with, but not the last.
+    fn common(&self) -> usize {
+        let first = &self.lanes[0].tokens;
+        let same = |lane: &Lane| first.iter().zip(&lane.tokens).take_while(|(a, b)| a == b).count();
+        self.lanes.iter().map(same).min().unwrap_or(0).min(first.len() - 1)
+    }
+
+    /// Chooses the next tokens from `rows`, the scores of each lane. True when it is done.
+    pub fn choose(
+        &mut self,
+        prepared: &Prepared,
+        rows: &mut [f32],
+        scratch: &mut Scratch,
+        events: &mut Vec<Event>,
+    ) -> Result<Vec<(usize, u32)>, Error> {
+        let Request { source, prompt, decoding, stopper, .. } = &self.request;
+        let source = if prepared.encode.is_some() { source } else { prompt };
+        let longest = decoding.longest(prompt.len());
+        let rules = Rules { decoding, source, prompt: prompt.len(), longest };
+        let lanes = self.lanes.iter().map(|lane| lane.tokens.as_slice()).collect();
+        let mut turn = Turn { rules, stopper: stopper.as_deref(), lanes, scratch };
+        let next = self.search.step(&mut turn, rows).map_err(|what| Error::Request {
+            request: self.number,
+            what,
+            hint: "check the model's weights, and what is banned".into(),
+        })?;
+        let told = next.told.into_iter();
+        events.extend(told.map(|(sequence, token)| Event::Token { request: self.number, sequence, token }));
+        Ok(next.lanes)
+    }
+
+    /// Goes on with the lanes of `next`. Lanes that several go on from share their pages; nothing is copied here.
+    pub fn follow(&mut self, pages: &mut Pages, next: &[(usize, u32)]) {
+        let mut left = vec![0; self.lanes.len()];
+        for &(from, _) in next {
+            left[from] += 1;
+        }
+        let mut old = std::mem::take(&mut self.lanes);
+        for &(from, token) in next {
+            left[from] -= 1;
+            let mut lane = if left[from] == 0 {
+                std::mem::take(&mut old[from])
+            } else {
+                let Lane { ref tokens, table, read } = old[from];
+                Lane { tokens: tokens.clone(), table: table.map(|table| pages.fork(table)), read }
+            };
+            lane.tokens.push(token);
+            self.lanes.push(lane);
+        }
+        for table in old.into_iter().filter_map(|lane| lane.table) {
+            pages.close(table);
+        }
+    }
+
+    /// What was found.
+    pub fn finish(self) -> Event {
+        let outputs = self.search.into_outputs(self.request.decoding.returns);
+        Event::Done { request: self.number, outputs }
+    }
+}

@@ -1,0 +1,152 @@
+//! What happens to a row of scores before a token is chosen from it.
+//!
+//! Each rule is a small pure function over one row, in the file of its kind; [`Rules`] applies those that were asked for, in
+//! the reference implementation's order. A rule that nobody asked for costs nothing.
+
+pub mod bans;
+pub mod best;
+pub mod filters;
+pub mod penalties;
+pub mod softmax;
+
+#[cfg(test)]
+mod tests;
+
+use crate::Decoding;
+
+/// What is used again for each row, so that nothing is allocated per token.
+#[derive(Debug, Default)]
+pub struct Scratch {
+    /// Tokens, sorted: what has occurred.
+    pub seen: Vec<u32>,
+    /// The tokens that can still be chosen, ascending.
+    pub alive: Vec<u32>,
+    /// Tokens in another order than their own.
+    pub order: Vec<u32>,
+    /// A number for each living token.
+    pub numbers: Vec<f32>,
+    /// The best so far.
+    pub best: best::Best,
+    /// A row as the model gave it, and log Σ exp of it, where log-probabilities are told.
+    pub raw: Vec<f32>,
+    /// See [`Scratch::raw`].
+    pub sum: f64,
+}
+
+/// The rules of one request, with what they need to know of it.
+#[derive(Debug)]
+pub struct Rules<'r> {
+    /// What was asked for.
+    pub decoding: &'r Decoding,
+    /// The source's tokens; of a decoder, the prompt's.
+    pub source: &'r [u32],
+    /// How many tokens the target began with.
+    pub prompt: usize,
+    /// How long the target may become.
+    pub longest: usize,
+}
+
+impl Rules<'_> {
+    /// Changes the scores `row` of the token after `history` (prompt and new tokens); `penalised` are the tokens that
+    /// earlier groups of beams chose at this step.
+    pub fn apply(&self, history: &[u32], penalised: &[u32], row: &mut [f32], scratch: &mut Scratch) {
+        let decoding = self.decoding;
+        for (run, bias) in &decoding.sequence_bias {
+            bans::bias(history, run, *bias, row);
+        }
+        if decoding.diversity_penalty != 0.0 {
+            penalties::diversity(penalised, decoding.diversity_penalty, row);
+        }
+        if decoding.encoder_repetition_penalty != 1.0 {
+            let penalty = 1.0 / decoding.encoder_repetition_penalty;
+            penalties::repetition(self.source, penalty, row, &mut scratch.seen);
+        }
+        if decoding.repetition_penalty != 1.0 {
+            penalties::repetition(history, decoding.repetition_penalty, row, &mut scratch.seen);
+        }
+        if decoding.presence_penalty != 0.0 || decoding.frequency_penalty != 0.0 {
+            let penalty = (decoding.presence_penalty, decoding.frequency_penalty);
+            penalties::occurrence(&history[self.prompt..], penalty, row, &mut scratch.seen);
+        }
+        if decoding.no_repeat_ngram > 0 {
+            bans::repeated(history, history, decoding.no_repeat_ngram, row);
+        }
+        if decoding.encoder_no_repeat_ngram > 0 {
+            bans::repeated(history, self.source, decoding.encoder_no_repeat_ngram, row);
+        }
+        for run in &decoding.bad_words {
+            let ends = run.len() == 1 && decoding.end.contains(&run[0]);
+            if !ends {
+                bans::bias(history, run, f32::NEG_INFINITY, row);
+            }
+        }
+        self.lengths(history.len(), row);
+        if decoding.remove_invalid {
+            penalties::remove_invalid(row);
+        }
+        if let Some((start, factor)) = decoding.length_decay {
+            let beyond = history.len().saturating_sub(start.saturating_add(self.prompt));
+            penalties::decay(beyond, factor, &decoding.end, row);
+        }
+        bans::ban(&decoding.suppress, row);
+        let one_later = self.prompt == 1 && decoding.forced_first.is_some();
+        if history.len() == self.prompt + usize::from(one_later) {
+            bans::ban(&decoding.begin_suppress, row);
+        }
+    }
+
+    /// What depends on how many tokens there are.
+    fn lengths(&self, len: usize, row: &mut [f32]) {
+        let decoding = self.decoding;
+        let shortest =
+            decoding.min_new_tokens.map_or(decoding.min_length, |new| self.prompt.saturating_add(new));
+        if len < shortest {
+            bans::ban(&decoding.end, row);
+        }
+        if let Some(first) = decoding.forced_first.filter(|_| len == 1) {
+            bans::force(&[first], row);
+        }
+        if len + 1 == self.longest && !decoding.forced_last.is_empty() {
+            bans::force(&decoding.forced_last, row);
+        }
+    }
+
+    /// Leaves those tokens in `row`, and in `scratch.alive`, that may be drawn. What is left out becomes −∞.
+    pub fn filter(&self, row: &mut [f32], scratch: &mut Scratch) {
+        let Some(sampling) = &self.decoding.sampling else { return };
+        // Beams need a way on beside the ends.
+        let keep = if self.decoding.beams > 1 { self.decoding.end.len().max(1) + 1 } else { 1 };
+        if sampling.temperature != 1.0 && sampling.temperature > 0.0 {
+            filters::temperature(sampling.temperature, row);
+        }
+        if let Some(top_h) = sampling.top_h {
+            filters::top_h(top_h, row, scratch);
+        }
+        if sampling.top_k > 0 {
+            filters::top_k(sampling.top_k.max(keep), row, scratch);
+        }
+        filters::living(row, &mut scratch.alive);
+        if sampling.top_p < 1.0 {
+            filters::top_p(sampling.top_p, keep, row, scratch);
+        }
+        if sampling.min_p > 0.0 {
+            filters::min_p(sampling.min_p, keep, row, scratch);
+        }
+        if sampling.typical_p < 1.0 {
+            filters::typical(sampling.typical_p, keep, row, scratch);
+        }
+        if sampling.epsilon > 0.0 && sampling.epsilon < 1.0 {
+            filters::epsilon(sampling.epsilon, keep, row, scratch);
+        }
+        if sampling.eta > 0.0 && sampling.eta < 1.0 {
+            filters::eta(sampling.eta, keep, row, scratch);
+        }
+    }
+
+    /// Makes `row` log-probabilities, where that was asked for.
+    pub fn finish(&self, row: &mut [f32]) {
+        if self.decoding.renormalize {
+            softmax::log_softmax(row);
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! Beam search, as Hugging Face transformers 5 does it: the best of all continuations of all beams go on, and those that end
+//! are kept by their score over a power of their length.
+
+use super::sampling::gumbel;
+use super::{Next, Turn, candidates, length, not_numbers};
+use crate::processors::softmax::log_softmax;
+use crate::{EarlyStopping, Finish, Generated, Sampling};
+
+/// The score of what must not win. All sums with it are f32, as the reference's are.
+const NEVER: f32 = -1.0e9;
+
+/// A beam search under way.
+#[derive(Debug)]
+pub(crate) struct Beams {
+    beams: usize,
+    /// The sums of log-probabilities, best first.
+    running: Vec<f32>,
+    /// The log-probabilities of each running beam's tokens, where they are asked for.
+    logprobs: Vec<Vec<f32>>,
+    /// The best that ended, best first.
+    ended: Vec<Generated>,
+    /// The rows as they were before the rules, where log-probabilities are asked for.
+    raw: Vec<f32>,
+}
+
+/// A continuation of a beam.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    beam: usize,
+    token: u32,
+    score: f32,
+    finish: Option<Finish>,
+}
+
+impl Beams {
+    pub fn new(beams: usize) -> Self {
+        // All beams begin alike, so at first only one of them counts.
+        let mut running = vec![NEVER; beams];
+        running[0] = 0.0;
+        Self { beams, running, logprobs: vec![Vec::new(); beams], ended: Vec::new(), raw: Vec::new() }
+    }
+
+    pub fn step(&mut self, turn: &mut Turn<'_>, rows: &mut [f32]) -> Result<Next, String> {
+        let width = rows.len() / turn.lanes.len();
+        self.raw.clear();
+        for (lane, row) in rows.chunks_mut(width).enumerate() {
+            if log_softmax(row).is_nan() && !turn.rules.decoding.remove_invalid {
+                return Err(not_numbers());
+            }
+            if turn.rules.decoding.logprobs.is_some() {
+                self.raw.extend_from_slice(row);
+            }
+            turn.rules.apply(turn.lanes[lane], &[], row, turn.scratch);
+            turn.rules.filter(row, turn.scratch);
+            turn.rules.finish(row);
+        }
+        let found = self.find(turn, rows, width);
+        for candidate in found.iter().take(self.beams) {
+            self.end(turn, candidate, width);
+        }
+        let going = self.go_on(turn, &found, width);
+        let over = self.over(turn, &found);
+        let lanes = going.iter().map(|candidate| (lane(turn, candidate.beam), candidate.token));
+        Ok(Next { lanes: if over { Vec::new() } else { lanes.collect() }, told: Vec::new() })
+    }
+
+    /// The best continuations, or drawn ones, in the order in which they were found.
+    fn find(&self, turn: &mut Turn<'_>, rows: &[f32], width: usize) -> Vec<Candidate> {
+        let sampling = turn.rules.decoding.sampling.filter(|sampling| sampling.temperature > 0.0);
+        let place = turn.new_tokens();
+        let most = candidates(turn.rules.decoding, self.beams).min(self.running.len() * width);
+        let lanes: Vec<usize> = (0..self.running.len()).map(|beam| lane(turn, beam)).collect();
+        let row = |beam: usize| &rows[lanes[beam] * width..(lanes[beam] + 1) * width];
+        let best = &mut turn.scratch.best;
+        best.start(most);
+        for (beam, &score) in self.running.iter().enumerate() {
+            let first = (beam * width) as u32;
+            match sampling {
+                None => best.offer(row(beam), score, first),
+                Some(Sampling { seed, .. }) => {
+                    for (token, &log) in (0..).zip(row(beam)) {
+                        let draw = u64::from(token) + (place * width) as u64;
+                        best.insert(log + score + gumbel(seed, beam, draw), first + token);
+                    }
+                }
+            }
+        }
+        let candidate = |&(_, at): &(f32, u32)| {
+            let (beam, token) = (at as usize / width, at as usize % width);
+            let score = row(beam)[token] + self.running[beam];
+            Candidate { beam, token: token as u32, score, finish: None }
+        };
+        let mut found: Vec<Candidate> = best.found().iter().map(candidate).collect();
+        for candidate in &mut found {
+            candidate.finish = turn.finish(lanes[candidate.beam], candidate.token);
+        }
+        found
+    }
+
+    /// Keeps a candidate that ended, if it is among the best that did.
+    fn end(&mut self, turn: &Turn<'_>, candidate: &Candidate, width: usize) {
+        let Some(finish) = candidate.finish else { return };
+        let new = turn.new_tokens() + 1;
+        let score = candidate.score / length(new, turn.rules.decoding.length_penalty) as f32;
+        let at = self.ended.partition_point(|other| other.score.unwrap_or(NEVER) >= score);
+        if at < self.beams && score > NEVER {
+            let tokens = turn.lanes[lane(turn, candidate.beam)];
+            let ids = tokens[turn.rules.prompt..].iter().copied().chain([candidate.token]).collect();
+            let logprobs = self.told(turn, candidate, width);
+            self.ended.truncate(self.beams - 1);
+            self.ended
+                .insert(at, Generated { ids, score: Some(score), finish, logprobs, others: Vec::new() });
+        }
+    }
+
+    /// The beams of the next step.
+    fn go_on(&mut self, turn: &Turn<'_>, found: &[Candidate], width: usize) -> Vec<Candidate> {
+        let worsened = |candidate: &Candidate| {
+            let score = if candidate.finish.is_some() { candidate.score + NEVER } else { candidate.score };
+            Candidate { score, ..*candidate }
+        };
+        let mut going: Vec<Candidate> = found.iter().map(worsened).collect();
+        going.sort_by(|a, b| b.score.total_cmp(&a.score));
+        going.truncate(self.beams);
+        self.logprobs = going.iter().map(|candidate| self.told(turn, candidate, width)).collect();
+        self.running.clear();
+        self.running.extend(going.iter().map(|candidate| candidate.score));
+        going
+    }
+
+    /// The log-probabilities of a candidate's tokens.
+    fn told(&self, turn: &Turn<'_>, candidate: &Candidate, width: usize) -> Vec<f32> {
+        if self.raw.is_empty() {
+            return Vec::new();
+        }
+        let last = self.raw[lane(turn, candidate.beam) * width + candidate.token as usize];
+        self.logprobs[candidate.beam].iter().copied().chain([last]).collect()
+    }
+
+    /// Whether nothing better can be expected.
+    fn over(&self, turn: &Turn<'_>, found: &[Candidate]) -> bool {
+        let decoding = turn.rules.decoding;
+        let full = self.ended.len() == self.beams;
+        if found.iter().all(|candidate| candidate.finish.is_some()) {
+            return true;
+        }
+        let len = match decoding.early_stopping {
+            EarlyStopping::Full if full => return true,
+            EarlyStopping::Never if decoding.length_penalty > 0.0 => turn.rules.longest - turn.rules.prompt,
+            EarlyStopping::Full | EarlyStopping::Never | EarlyStopping::Likely => turn.new_tokens() + 1,
+        };
+        let hope =
+            self.running.first().map_or(NEVER, |best| best / length(len, decoding.length_penalty) as f32);
+        let worst = self.ended.last().filter(|_| full).and_then(|last| last.score).unwrap_or(NEVER);
+        hope <= worst
+    }
+
+    pub fn into_outputs(self) -> Vec<Generated> {
+        self.ended
+    }
+}
+
+/// The lane of a beam: at first all stand in one.
+fn lane(turn: &Turn<'_>, beam: usize) -> usize {
+    if turn.lanes.len() == 1 { 0 } else { beam }
+}

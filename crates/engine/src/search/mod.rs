@@ -1,0 +1,123 @@
+//! How the next tokens are chosen from rows of scores. A search knows nothing of models, pages or other requests: it is given
+//! the row of each of its lanes and says which lanes go on, with which tokens.
+
+mod beams;
+mod groups;
+mod sampling;
+mod walk;
+
+use std::fmt;
+
+use crate::processors::{Rules, Scratch};
+use crate::{Decoding, Finish, Generated, Token};
+
+pub(crate) use beams::Beams;
+pub(crate) use groups::Groups;
+pub(crate) use walk::Walk;
+
+/// Says when a text is over, where tokens alone cannot: the task that made the request looks at the words.
+pub trait Stopper: fmt::Debug + Send + Sync {
+    /// Whether a text with these new tokens is over. It is asked for every candidate of a beam search, in any order.
+    fn stops(&self, new: &[u32]) -> bool;
+}
+
+/// What a search is told besides the rows.
+pub(crate) struct Turn<'t> {
+    /// The request's rules.
+    pub rules: Rules<'t>,
+    /// Who else may end a text.
+    pub stopper: Option<&'t dyn Stopper>,
+    /// The tokens of each lane, prompt included; all have the same number.
+    pub lanes: Vec<&'t [u32]>,
+    /// Memory to use again.
+    pub scratch: &'t mut Scratch,
+}
+
+impl Turn<'_> {
+    /// Why a text ends whose lane is continued with `token`, if it does.
+    fn finish(&self, lane: usize, token: u32) -> Option<Finish> {
+        let Rules { decoding, prompt, longest, .. } = self.rules;
+        if decoding.end.contains(&token) {
+            return Some(Finish::Eos);
+        }
+        let new = &self.lanes[lane][prompt..];
+        let ends = |run: &Vec<u32>| {
+            run.split_last().is_some_and(|(last, before)| *last == token && new.ends_with(before))
+        };
+        let asks = |stopper: &dyn Stopper| stopper.stops(&[new, &[token]].concat());
+        if decoding.stop.iter().any(ends) || self.stopper.is_some_and(asks) {
+            return Some(Finish::Stop);
+        }
+        (self.lanes[lane].len() + 1 >= longest).then_some(Finish::Length)
+    }
+
+    /// How many tokens are new.
+    fn new_tokens(&self) -> usize {
+        self.lanes[0].len() - self.rules.prompt
+    }
+}
+
+/// What a search wants next.
+#[derive(Debug, Default)]
+pub(crate) struct Next {
+    /// The lanes of the next step: whose tokens each continues, and with what. None: the search is over.
+    pub lanes: Vec<(usize, u32)>,
+    /// What can be told already: which of the returned sequences, and its token.
+    pub told: Vec<(usize, Token)>,
+}
+
+/// A search under way.
+#[derive(Debug)]
+pub(crate) enum Search {
+    Walk(Walk),
+    Beams(Beams),
+    Groups(Groups),
+}
+
+impl Search {
+    pub fn new(decoding: &Decoding) -> Self {
+        match (decoding.beams, decoding.groups) {
+            (0 | 1, _) => Self::Walk(Walk::new(decoding.returns)),
+            (beams, 0 | 1) => Self::Beams(Beams::new(beams)),
+            (beams, groups) => Self::Groups(Groups::new(beams, groups)),
+        }
+    }
+
+    /// Takes one step. `rows` holds the scores of each lane, one row after the other, and is changed.
+    ///
+    /// # Errors
+    /// If the scores are not numbers, or nothing can be drawn from them.
+    pub fn step(&mut self, turn: &mut Turn<'_>, rows: &mut [f32]) -> Result<Next, String> {
+        match self {
+            Self::Walk(walk) => walk.step(turn, rows),
+            Self::Beams(beams) => beams.step(turn, rows),
+            Self::Groups(groups) => groups.step(turn, rows),
+        }
+    }
+
+    /// What was found, best first, at most `returns`.
+    pub fn into_outputs(self, returns: usize) -> Vec<Generated> {
+        let mut outputs = match self {
+            Self::Walk(walk) => walk.into_outputs(),
+            Self::Beams(beams) => beams.into_outputs(),
+            Self::Groups(groups) => groups.into_outputs(),
+        };
+        outputs.truncate(returns);
+        outputs
+    }
+}
+
+/// How many candidates `beams` beams look at: enough to go on with as many where the best ones end.
+fn candidates(decoding: &Decoding, beams: usize) -> usize {
+    (1 + decoding.end.len()).max(2) * beams
+}
+
+/// A length to the power of the length penalty.
+fn length(len: usize, penalty: f64) -> f64 {
+    (len as f64).powf(penalty)
+}
+
+/// What is said of scores that are not numbers.
+fn not_numbers() -> String {
+    "the model's scores are not numbers".to_owned()
+}

@@ -1,0 +1,98 @@
+//! One token after the other: the most likely one (greedy), or a drawn one; several sequences may be drawn of one prompt.
+
+use super::sampling::draw;
+use super::{Next, Turn, not_numbers};
+use crate::processors::best::largest;
+use crate::processors::softmax::log_sum_exp;
+use crate::{Finish, Generated, Token};
+
+/// Sequences that do not look at one another.
+#[derive(Debug)]
+pub(crate) struct Walk {
+    written: Vec<Generated>,
+    /// Which sequence each lane is.
+    live: Vec<usize>,
+}
+
+impl Walk {
+    pub fn new(sequences: usize) -> Self {
+        let empty = Generated { finish: Finish::Length, ..Generated::default() };
+        Self { written: vec![empty; sequences.max(1)], live: (0..sequences.max(1)).collect() }
+    }
+
+    pub fn step(&mut self, turn: &mut Turn<'_>, rows: &mut [f32]) -> Result<Next, String> {
+        let width = rows.len() / turn.lanes.len();
+        let mut next = Next::default();
+        let mut live = Vec::with_capacity(self.live.len());
+        for (place, &sequence) in self.live.iter().enumerate() {
+            // At first all sequences stand in one lane.
+            let lane = if turn.lanes.len() == 1 { 0 } else { place };
+            let row = &mut rows[lane * width..(lane + 1) * width];
+            if place == lane {
+                told_of(turn, row)?;
+                change(turn, lane, row);
+            }
+            let id = choose(turn, row, sequence).ok_or("every token is ruled out")?;
+            let token = token(turn, id);
+            let written = &mut self.written[sequence];
+            written.push(&token);
+            next.told.push((sequence, token));
+            match turn.finish(lane, id) {
+                Some(finish) => written.finish = finish,
+                None => {
+                    next.lanes.push((lane, id));
+                    live.push(sequence);
+                }
+            }
+        }
+        self.live = live;
+        Ok(next)
+    }
+
+    pub fn into_outputs(self) -> Vec<Generated> {
+        self.written
+    }
+}
+
+/// Keeps the row as the model gave it, where log-probabilities are asked for.
+fn told_of(turn: &mut Turn<'_>, row: &[f32]) -> Result<(), String> {
+    let scratch = &mut *turn.scratch;
+    if turn.rules.decoding.logprobs.is_some() {
+        scratch.raw.clear();
+        scratch.raw.extend_from_slice(row);
+        scratch.sum = log_sum_exp(row);
+    }
+    if row.iter().any(|x| x.is_nan()) && !turn.rules.decoding.remove_invalid {
+        return Err(not_numbers());
+    }
+    Ok(())
+}
+
+fn change(turn: &mut Turn<'_>, lane: usize, row: &mut [f32]) {
+    turn.rules.apply(turn.lanes[lane], &[], row, turn.scratch);
+    turn.rules.filter(row, turn.scratch);
+    turn.rules.finish(row);
+}
+
+fn choose(turn: &mut Turn<'_>, row: &[f32], sequence: usize) -> Option<u32> {
+    let place = turn.new_tokens();
+    match &turn.rules.decoding.sampling {
+        Some(sampling) if sampling.temperature > 0.0 => {
+            draw(row, turn.scratch, (sampling.seed, sequence, place))
+        }
+        Some(_) | None => Some(largest(row)),
+    }
+}
+
+/// The token `id` with what is asked for about it.
+fn token(turn: &mut Turn<'_>, id: u32) -> Token {
+    let Some(others) = turn.rules.decoding.logprobs else {
+        return Token { id, logprob: None, others: Vec::new() };
+    };
+    let scratch = &mut *turn.scratch;
+    let log = |score: f32| (f64::from(score) - scratch.sum) as f32;
+    scratch.best.start(others);
+    scratch.best.offer(&scratch.raw, 0.0, 0);
+    let others = scratch.best.found().iter().map(|&(score, other)| (other, log(score))).collect();
+    Token { id, logprob: scratch.raw.get(id as usize).map(|&score| log(score)), others }
+}

@@ -1,0 +1,243 @@
+//! Many requests as one packed batch, step by step: finished ones leave, waiting ones join, and long prompts are read in
+//! pieces beside what others write. Each request gets the same bits as alone.
+//!
+//! Pages are the only memory that grows with the texts, and there are only so many. When they run out, the youngest request
+//! gives its pages back and waits; when there is room again, what it had written is read again, and it goes on.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use glassformer_graph::{Batch, Span, State};
+
+use crate::admit::admit;
+use crate::forward::source_rows;
+use crate::generate::Prepared;
+use crate::job::{Job, Piece};
+use crate::processors::Scratch;
+use crate::{Error, Event, Request};
+
+/// Requests under way and waiting.
+pub struct Session {
+    prepared: Arc<Prepared>,
+    state: State,
+    /// Oldest first; those that were sent back before those that never ran.
+    waiting: VecDeque<Job>,
+    /// Oldest first.
+    running: Vec<Job>,
+    submitted: usize,
+    preempted: usize,
+    scratch: Scratch,
+    batch: Batch<'static>,
+}
+
+impl Session {
+    pub(crate) fn new(prepared: Arc<Prepared>) -> Self {
+        let state = prepared.state();
+        Self {
+            prepared,
+            state,
+            waiting: VecDeque::new(),
+            running: Vec::new(),
+            submitted: 0,
+            preempted: 0,
+            scratch: Scratch::default(),
+            batch: Batch::default(),
+        }
+    }
+
+    /// Lets a request wait for its turn; its number, counted from 0.
+    ///
+    /// # Errors
+    /// If it can never be answered; others are not concerned.
+    pub fn submit(&mut self, request: Request) -> Result<usize, Error> {
+        let number = self.submitted;
+        admit(&self.prepared, number, &request)?;
+        self.waiting.push_back(Job::new(number, request, &self.prepared));
+        self.submitted += 1;
+        Ok(number)
+    }
+
+    /// Forgets a request; nothing more is told of it. False where there is no such request any more.
+    pub fn cancel(&mut self, request: usize) -> bool {
+        let waits = self.waiting.iter().position(|job| job.number == request);
+        if let Some(place) = waits {
+            self.waiting.remove(place);
+            return true;
+        }
+        let Some(place) = self.running.iter().position(|job| job.number == request) else { return false };
+        let mut job = self.running.remove(place);
+        job.release(&mut self.state.cache, &mut self.state.crossing);
+        true
+    }
+
+    /// Whether nothing is under way or waiting.
+    pub fn is_idle(&self) -> bool {
+        self.running.is_empty() && self.waiting.is_empty()
+    }
+
+    /// How many requests are under way, and how many wait.
+    pub fn load(&self) -> (usize, usize) {
+        (self.running.len(), self.waiting.len())
+    }
+
+    /// How many pages for keys and values of targets are held, of how many.
+    pub fn pages(&self) -> (usize, usize) {
+        (self.state.cache.count() - self.state.cache.free(), self.state.cache.count())
+    }
+
+    /// How often a request had to give its pages back.
+    pub fn preempted(&self) -> usize {
+        self.preempted
+    }
+
+    /// Takes one step of everything that is under way, and says what happened.
+    ///
+    /// # Errors
+    /// If the model cannot run; nothing that a request says can be the reason.
+    pub fn step(&mut self) -> Result<Vec<Event>, Error> {
+        self.join()?;
+        let pieces = self.plan();
+        if pieces.is_empty() {
+            return Ok(Vec::new());
+        }
+        self.run(&pieces)?;
+        for &(job, piece) in &pieces {
+            self.running[job].read(&mut self.state.cache, piece);
+        }
+        Ok(self.choose(&pieces))
+    }
+
+    /// Lets waiting requests join, in order, as far as there is room, and computes their sources.
+    fn join(&mut self) -> Result<(), Error> {
+        let (room, limit) = (self.prepared.room, self.prepared.source_rows);
+        let mut patches = Vec::new();
+        let mut tables = Vec::new();
+        self.batch.source.clear();
+        while let Some(job) = self.waiting.front() {
+            let width: usize = self.running.iter().map(Job::width).sum();
+            let alone = self.running.is_empty();
+            let rows = self.batch.source.rows() + job.source_rows;
+            let pages = alone || job.pages() <= self.state.cache.free();
+            if width + job.width() > room.sequences || rows > limit || !pages {
+                break;
+            }
+            let Some(mut job) = self.waiting.pop_front() else { break };
+            if self.prepared.encode.is_some() {
+                let table = self.state.crossing.open();
+                if self.state.crossing.reserve(table, job.source_rows).is_err() {
+                    self.state.crossing.close(table);
+                    self.waiting.push_front(job);
+                    break;
+                }
+                job.source = Some(table);
+                tables.push((table, job.source_rows));
+                let given = (&job.request.source[..], &job.request.patches[..]);
+                let rows = source_rows(&self.prepared.formula, given, &mut patches).unwrap_or(0);
+                self.batch.source.push_rows(rows, Span { table, ..Span::default() });
+                self.batch.source.tokens.extend(&job.request.source);
+            }
+            self.running.push(job);
+        }
+        self.running.sort_by_key(|job| job.number);
+        if let Some(encode) = self.prepared.encode.as_ref().filter(|_| !tables.is_empty()) {
+            self.batch.target.clear();
+            let inputs: Vec<&[f32]> = if self.prepared.reads_patches() { vec![&patches] } else { Vec::new() };
+            let batch = Batch { source: std::mem::take(&mut self.batch.source), inputs, ..Batch::default() };
+            encode.run(&mut self.state, &batch)?;
+            self.batch.source = batch.source;
+            for (table, rows) in tables {
+                self.state.crossing.set_len(table, rows);
+            }
+        }
+        Ok(())
+    }
+
+    /// What each request reads in this step, with pages for all of it.
+    fn plan(&mut self) -> Vec<(usize, Piece)> {
+        let reading = self.prepared.reading;
+        let writing: usize = self.running.iter().filter(|job| job.writes()).map(|job| job.lanes.len()).sum();
+        let mut rows = self.prepared.rows.saturating_sub(writing);
+        let mut pieces = Vec::new();
+        let mut place = 0;
+        while place < self.running.len() {
+            let wanted = self.running[place].pieces(reading, rows);
+            if !self.running[place].writes() {
+                rows -= wanted.iter().map(|piece| piece.len).sum::<usize>();
+            }
+            for piece in wanted {
+                while place < self.running.len()
+                    && self.running[place].reserve(&mut self.state.cache, piece).is_err()
+                {
+                    self.preempt();
+                }
+                pieces.push((place, piece));
+            }
+            place += 1;
+        }
+        // Some of these may have been sent back by an older one since.
+        pieces.retain(|&(job, _)| job < self.running.len());
+        pieces
+    }
+
+    /// Sends the youngest request back.
+    fn preempt(&mut self) {
+        if let Some(mut job) = self.running.pop() {
+            job.release(&mut self.state.cache, &mut self.state.crossing);
+            self.waiting.push_front(job);
+            self.preempted += 1;
+        }
+    }
+
+    /// Runs the model over all pieces.
+    fn run(&mut self, pieces: &[(usize, Piece)]) -> Result<(), Error> {
+        self.batch.source.clear();
+        let target = &mut self.batch.target;
+        target.clear();
+        for &(job, piece) in pieces {
+            let job = &self.running[job];
+            let lane = &job.lanes[piece.lane];
+            let past = job.stored(piece.lane);
+            let first = past.saturating_sub(self.prepared.remembered);
+            let (table, source) = (lane.table.unwrap_or(0), job.source.unwrap_or(0));
+            let span = Span { table, past, first, source, ..Span::default() };
+            target.push(&lane.tokens[lane.read..lane.read + piece.len], span);
+            if piece.last {
+                target.picked.push(target.rows() as u32 - 1);
+            }
+        }
+        Ok(self.prepared.step.run(&mut self.state, &self.batch)?)
+    }
+
+    /// Lets every request whose scores are there choose.
+    fn choose(&mut self, pieces: &[(usize, Piece)]) -> Vec<Event> {
+        let mut events = Vec::new();
+        let mut row = 0;
+        let mut over = Vec::new();
+        for same in pieces.chunk_by(|a, b| a.0 == b.0) {
+            let (place, count) = (same[0].0, same.iter().filter(|(_, piece)| piece.last).count());
+            if count == 0 {
+                continue;
+            }
+            let rows = self.state.output_rows(self.prepared.logits);
+            let scores = self.state.output_mut(self.prepared.logits);
+            let width = scores.len() / rows;
+            let own = &mut scores[row * width..(row + count) * width];
+            row += count;
+            let job = &mut self.running[place];
+            match job.choose(&self.prepared, own, &mut self.scratch, &mut events) {
+                Ok(next) if next.is_empty() => over.push((place, None)),
+                Ok(next) => job.follow(&mut self.state.cache, &next),
+                Err(error) => over.push((place, Some(error))),
+            }
+        }
+        for (place, error) in over.into_iter().rev() {
+            let mut job = self.running.remove(place);
+            job.release(&mut self.state.cache, &mut self.state.crossing);
+            events.push(match error {
+                Some(error) => Event::Failed { request: job.number, error },
+                None => job.finish(),
+            });
+        }
+        events
+    }
+}
