@@ -33,6 +33,14 @@ pub enum Error {
     /// Keys that nothing here reads and that may change results.
     #[error("config.json: {} not understood, and may change the results; update Glassformer or report it", .0.join(", "))]
     Unread(Vec<String>),
+    /// Options of generating that are not understood and may change results.
+    #[error("{file}: {} not understood, and may change the results; update Glassformer or report it", .keys.join(", "))]
+    Options {
+        /// Where they stand.
+        file: String,
+        /// Their names.
+        keys: Vec<String>,
+    },
     /// Tensors that are missing, of another shape, or used by nothing: all of them.
     #[error("the tensors do not fit the configuration:{}", list(.0))]
     Tensors(Vec<String>),
