@@ -21,6 +21,7 @@
 mod answer;
 mod card;
 mod classify;
+mod decoding;
 mod embed;
 mod encode;
 mod error;
@@ -35,6 +36,7 @@ mod tag;
 pub use answer::{Answer, Found, Unanswerable};
 pub use card::{Card, Stored};
 pub use classify::{Classify, Label};
+pub use decoding::{decoding, read as read_decoding, stop_strings};
 pub use embed::{Embed, Prompt};
 pub use encode::{Input, Long};
 pub use error::Error;
