@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod decode;
 mod show;
 mod tasks;
 
@@ -9,6 +10,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use glassformer::formula::NAMES;
 
+pub use decode::Decode;
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
 
@@ -44,8 +46,10 @@ Examples:
 
 const GENERATE: &str = "\
 Examples:
-  glassformer generate --model FOLDER --ids \"5 17 9\" --start 0 --end 1 --json    encoder-decoder: ids are the source
-  glassformer generate --model FOLDER --ids \"5 17 9\" --max-new-tokens 40         decoder-only: ids are the prompt
+  glassformer generate --model FOLDER --ids \"5 17 9\" --max-new-tokens 40    as the folder's generation_config.json says
+  glassformer generate --model FOLDER --ids \"5 17 9\" --beams 4 --length-penalty 1.3 --returns 2 --json
+  glassformer generate --model FOLDER --ids \"5 17 9\" --temperature 0.8 --top-p 0.95 --seed 7
+  glassformer generate --model FOLDER --ids \"5 17 9\" --start 0 --end 1      a model of formula.toml alone
 ";
 
 /// A Transformer engine that runs, trains and shows every kind of Transformer from one description.
@@ -93,7 +97,7 @@ pub enum Verb {
     /// Run token ids through a model and write the resulting tensors to a file
     #[command(before_help = FORWARD)]
     Forward(Forward),
-    /// Continue token ids, or translate them, with the most likely token at each step
+    /// Continue token ids, or translate them
     #[command(before_help = GENERATE)]
     Generate(Generate),
     /// Compare a run with saved tensors, and name the first that differs
@@ -191,8 +195,8 @@ pub struct Forward {
 
 #[derive(clap::Args)]
 pub struct Generate {
-    /// The model's folder: formula.toml and model.safetensors
-    #[arg(long, value_name = "FOLDER")]
+    /// The model: a folder, or a .gguf file
+    #[arg(long, value_name = "MODEL")]
     pub model: PathBuf,
     /// Token ids, or - for standard input: the source of an encoder-decoder, the prompt of a decoder
     #[arg(long, value_name = "IDS", required_unless_present = "source_ids")]
@@ -200,15 +204,14 @@ pub struct Generate {
     /// The source's ids; --ids is then what the target begins with, after --start
     #[arg(long, value_name = "IDS")]
     pub source_ids: Option<String>,
-    /// The id that the target begins with; an encoder-decoder needs it
+    /// The id that the target begins with, where the model's files do not say it
     #[arg(long, value_name = "ID")]
     pub start: Option<u32>,
-    /// The id that ends a text
+    /// The id that ends a text, where the model's files do not say it
     #[arg(long, value_name = "ID")]
     pub end: Option<u32>,
-    /// At most how many tokens are written
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=65_536))]
-    pub max_new_tokens: u32,
+    #[command(flatten)]
+    pub decode: Decode,
     /// The result as JSON
     #[arg(long)]
     pub json: bool,

@@ -1,6 +1,6 @@
 //! `glassformer generate`.
 
-use glassformer::{Cpu, Finish, Generator, Request, Room, Stop};
+use glassformer::{Cpu, Decoding, Finish, Generator, Request, Room};
 use serde_json::{Value, json};
 
 use super::{decoder, encoder, encoder_decoder, run, saved};
@@ -14,10 +14,10 @@ fn generate(model: &str, args: &[&str]) -> Value {
 #[test]
 fn an_encoder_decoder_writes_what_its_generator_writes() {
     let (model, folder) = saved("generate_pair", encoder_decoder());
-    let room = Room { sequences: 1, source: 3, target: 7 };
-    let request = Request { source: vec![5, 17, 9], prompt: vec![0] };
-    let stop = Stop { end: Some(1), max_new_tokens: 6 };
-    let expected = Generator::new(&model, &Cpu::new(1), room).unwrap().greedy(&[request], stop).unwrap();
+    let decoding = Decoding { start: Some(0), ..Decoding::greedy(Some(1), 6) };
+    let request = Request::source(vec![5, 17, 9], &[], decoding).unwrap();
+    let generator = Generator::new(&model, &Cpu::new(1), Room::new(1, 3, 7)).unwrap();
+    let expected = generator.best(vec![request]).unwrap();
     let finish = if expected[0].finish == Finish::Eos { "eos" } else { "length" };
     let found =
         generate(&folder, &["--ids", "5 17 9", "--start", "0", "--end", "1", "--max-new-tokens", "6"]);
@@ -59,6 +59,69 @@ fn the_end_token_ends_the_text() {
     assert_eq!(ended["outputs"][0]["ids"].as_array().unwrap().len(), 1);
 }
 
+/// What the command prints for every golden of a checkpoint equals what the reference generated.
+#[test]
+fn folders_of_a_model_hub_generate_what_the_reference_generates() {
+    for case in ["bart", "marian", "llama-tied", "t5"] {
+        let folder = format!("{}/../../fixtures/hf/{case}", env!("CARGO_MANIFEST_DIR"));
+        let text = std::fs::read_to_string(format!("{folder}/generate.json")).unwrap();
+        let goldens: Value = serde_json::from_str(&text).unwrap();
+        for golden in goldens.as_array().unwrap().iter().step_by(3) {
+            let ids: Vec<String> = golden["ids"].as_array().unwrap().iter().map(Value::to_string).collect();
+            let mut args = vec!["--ids".to_owned(), ids.join(" ")];
+            let flags = [
+                ("max_new_tokens", "--max-new-tokens"),
+                ("min_new_tokens", "--min-new-tokens"),
+                ("num_beams", "--beams"),
+                ("length_penalty", "--length-penalty"),
+                ("early_stopping", "--early-stopping"),
+                ("num_return_sequences", "--returns"),
+                ("repetition_penalty", "--repetition-penalty"),
+                ("no_repeat_ngram_size", "--no-repeat-ngram"),
+            ];
+            let options = golden["options"].as_object().unwrap();
+            if options.keys().any(|key| flags.iter().all(|(name, _)| name != key)) {
+                continue;
+            }
+            for (name, flag) in flags {
+                if let Some(value) = options.get(name) {
+                    args.extend([flag.to_owned(), value.as_str().map_or(value.to_string(), str::to_owned)]);
+                }
+            }
+            let args: Vec<&str> = args.iter().map(String::as_str).collect();
+            let found = generate(&folder, &args);
+            let (found, expected) =
+                (found["outputs"].as_array().unwrap(), golden["outputs"].as_array().unwrap());
+            assert_eq!(found.len(), expected.len(), "{case} {options:?}");
+            for (found, expected) in found.iter().zip(expected) {
+                assert_eq!(found["ids"], expected["ids"], "{case} {options:?}");
+                assert_eq!(found["finish"], expected["finish"], "{case} {options:?}");
+                match (found["score"].as_f64(), expected["score"].as_f64()) {
+                    (Some(a), Some(b)) => assert!((a - b).abs() < 1e-4 * b.abs().max(1.0), "{a} {b}"),
+                    (a, b) => assert_eq!(a, b, "{case} {options:?}"),
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_seed_draws_the_same_text_again() {
+    let (_, model) = saved("generate_sampled", decoder());
+    let draw = |seed: &str| {
+        generate(
+            &model,
+            &["--ids", "5 17", "--temperature", "2", "--top-k", "0", "--seed", seed, "--returns", "3"],
+        )
+    };
+    assert_eq!(draw("7"), draw("7"));
+    assert_ne!(draw("7"), draw("8"));
+    assert_eq!(draw("7")["outputs"].as_array().unwrap().len(), 3);
+    assert_eq!(draw("7")["outputs"][0]["score"], Value::Null);
+    // Without a length: as many as there are positions for.
+    assert_eq!(draw("7")["outputs"][0]["ids"].as_array().unwrap().len(), 10);
+}
+
 #[test]
 fn requests_that_make_no_sense_are_refused() {
     let (_, decoder) = saved("generate_bad_decoder", decoder());
@@ -76,5 +139,11 @@ fn requests_that_make_no_sense_are_refused() {
     refuse(&decoder, &["--ids", "5", "--max-new-tokens", "0"]).refused("invalid value '0'");
     refuse(&decoder, &["--ids", "5", "--max-new-tokens", "99999999999"]).refused("invalid value");
     refuse(&decoder, &["--ids", "5", "--end", "-1"]).refused("-1");
+    refuse(&decoder, &["--ids", "5", "--temperature", "NaN"]).refused_with("temperature is NaN", "above 0");
+    refuse(&decoder, &["--ids", "5", "--temperature", "-1"]).refused_with("temperature is -1", "above 0");
+    refuse(&decoder, &["--ids", "5", "--top-p", "0"]).refused_with("top_p is 0", "up to 1");
+    refuse(&decoder, &["--ids", "5", "--beams", "0"]).refused_with("beams is 0", "1024");
+    refuse(&decoder, &["--ids", "5", "--beams", "1000000"]).refused_with("beams is 1000000", "1024");
+    refuse(&decoder, &["--ids", "5", "--returns", "2"]).refused_with("2 sequences", "sample");
     refuse(&decoder, &[]).refused("--ids <IDS>");
 }
