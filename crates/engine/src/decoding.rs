@@ -1,7 +1,7 @@
 //! How tokens are chosen: every option by a plain name, as data.
 //!
 //! The defaults are those of Hugging Face transformers 5.22.2, and so is the meaning of every option that it has, so that
-//! results are equal. Presence and frequency penalties and stop sequences mean what OpenAI's interface means by them.
+//! results are equal. Presence and frequency penalties and stop sequences mean what they mean in `OpenAI`'s interface.
 
 /// The most beams, groups or returned sequences that are accepted: more is a mistake, not a wish.
 pub const MOST_BEAMS: usize = 1024;
@@ -254,7 +254,7 @@ impl Problems {
         self.refuse(beams == 1 && given.returns > 1 && !drawn, what, "search with as many beams, or sample");
         let groups = given.groups.max(1);
         let what = format!("{beams} beams cannot be split into {groups} equal groups");
-        self.refuse(beams % groups != 0, what, "use a multiple of the groups");
+        self.refuse(!beams.is_multiple_of(groups), what, "use a multiple of the groups");
         self.refuse(
             groups > 1 && drawn,
             "groups of beams do not sample".to_owned(),

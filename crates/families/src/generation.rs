@@ -127,8 +127,7 @@ impl Generation {
     }
 
     fn put(&mut self, keys: Map<String, Value>) -> Result<(), Vec<String>> {
-        let unknown: Vec<String> =
-            keys.iter().filter(|pair| changes(pair)).map(|(key, _)| key.clone()).collect();
+        let unknown: Vec<String> = keys.iter().filter(changes).map(|(key, _)| key.clone()).collect();
         if !unknown.is_empty() {
             return Err(unknown);
         }

@@ -204,11 +204,6 @@ impl Pages {
         self.tables.get(table).map_or(0, |table| table.pages.len() * PAGE)
     }
 
-    /// How many bytes its pages take.
-    pub fn bytes(&self) -> usize {
-        self.data().len() * size_of::<f32>()
-    }
-
     /// How its pages are laid out.
     pub fn layout(&self) -> &PageLayout {
         &self.layout

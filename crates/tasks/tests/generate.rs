@@ -140,3 +140,11 @@ fn greedy_and_beams_equal_the_reference_token_for_token() {
     cases.sort();
     check_all(&cases, 590);
 }
+
+#[test]
+fn diverse_beams_equal_the_last_reference_that_had_them() {
+    let case = |name: &str| {
+        (name.to_owned(), folder("hf").join(name), folder("generation/groups").join(format!("{name}.json")))
+    };
+    check_all(&["bart", "gpt2", "marian", "t5"].map(case), 100);
+}

@@ -12,7 +12,7 @@ const NEVER: f32 = -1.0e9;
 /// A beam search under way.
 #[derive(Debug)]
 pub(crate) struct Beams {
-    beams: usize,
+    count: usize,
     /// The sums of log-probabilities, best first.
     running: Vec<f32>,
     /// The log-probabilities of each running beam's tokens, where they are asked for.
@@ -37,7 +37,7 @@ impl Beams {
         // All beams begin alike, so at first only one of them counts.
         let mut running = vec![NEVER; beams];
         running[0] = 0.0;
-        Self { beams, running, logprobs: vec![Vec::new(); beams], ended: Vec::new(), raw: Vec::new() }
+        Self { count: beams, running, logprobs: vec![Vec::new(); beams], ended: Vec::new(), raw: Vec::new() }
     }
 
     pub fn step(&mut self, turn: &mut Turn<'_>, rows: &mut [f32]) -> Result<Next, String> {
@@ -55,7 +55,7 @@ impl Beams {
             turn.rules.finish(row);
         }
         let found = self.find(turn, rows, width);
-        for candidate in found.iter().take(self.beams) {
+        for candidate in found.iter().take(self.count) {
             self.end(turn, candidate, width);
         }
         let going = self.go_on(turn, &found, width);
@@ -68,7 +68,7 @@ impl Beams {
     fn find(&self, turn: &mut Turn<'_>, rows: &[f32], width: usize) -> Vec<Candidate> {
         let sampling = turn.rules.decoding.sampling.filter(|sampling| sampling.temperature > 0.0);
         let place = turn.new_tokens();
-        let most = candidates(turn.rules.decoding, self.beams).min(self.running.len() * width);
+        let most = candidates(turn.rules.decoding, self.count).min(self.running.len() * width);
         let lanes: Vec<usize> = (0..self.running.len()).map(|beam| lane(turn, beam)).collect();
         let row = |beam: usize| &rows[lanes[beam] * width..(lanes[beam] + 1) * width];
         let best = &mut turn.scratch.best;
@@ -103,11 +103,11 @@ impl Beams {
         let new = turn.new_tokens() + 1;
         let score = candidate.score / length(new, turn.rules.decoding.length_penalty) as f32;
         let at = self.ended.partition_point(|other| other.score.unwrap_or(NEVER) >= score);
-        if at < self.beams && score > NEVER {
+        if at < self.count && score > NEVER {
             let tokens = turn.lanes[lane(turn, candidate.beam)];
             let ids = tokens[turn.rules.prompt..].iter().copied().chain([candidate.token]).collect();
             let logprobs = self.told(turn, candidate, width);
-            self.ended.truncate(self.beams - 1);
+            self.ended.truncate(self.count - 1);
             self.ended
                 .insert(at, Generated { ids, score: Some(score), finish, logprobs, others: Vec::new() });
         }
@@ -121,7 +121,7 @@ impl Beams {
         };
         let mut going: Vec<Candidate> = found.iter().map(worsened).collect();
         going.sort_by(|a, b| b.score.total_cmp(&a.score));
-        going.truncate(self.beams);
+        going.truncate(self.count);
         self.logprobs = going.iter().map(|candidate| self.told(turn, candidate, width)).collect();
         self.running.clear();
         self.running.extend(going.iter().map(|candidate| candidate.score));
@@ -140,7 +140,7 @@ impl Beams {
     /// Whether nothing better can be expected.
     fn over(&self, turn: &Turn<'_>, found: &[Candidate]) -> bool {
         let decoding = turn.rules.decoding;
-        let full = self.ended.len() == self.beams;
+        let full = self.ended.len() == self.count;
         if found.iter().all(|candidate| candidate.finish.is_some()) {
             return true;
         }

@@ -10,7 +10,7 @@ const NEVER: f32 = -1.0e9;
 /// A diverse beam search under way.
 #[derive(Debug)]
 pub(crate) struct Groups {
-    groups: Vec<Group>,
+    list: Vec<Group>,
     size: usize,
     row: Vec<f32>,
 }
@@ -31,7 +31,7 @@ impl Groups {
         let mut running = vec![NEVER; size];
         running[0] = 0.0;
         let group = || Group { running: running.clone(), ..Group::default() };
-        Self { groups: (0..groups).map(|_| group()).collect(), size, row: Vec::new() }
+        Self { list: (0..groups).map(|_| group()).collect(), size, row: Vec::new() }
     }
 
     pub fn step(&mut self, turn: &mut Turn<'_>, rows: &mut [f32]) -> Result<Next, String> {
@@ -41,7 +41,7 @@ impl Groups {
         let mut next = Next::default();
         let mut chosen = Vec::new();
         let mut lane = 0;
-        for group in &mut self.groups {
+        for group in &mut self.list {
             if group.done {
                 chosen.extend(std::iter::repeat_n(pad, self.size).flatten());
                 continue;
@@ -55,7 +55,7 @@ impl Groups {
         // A group that is done runs no more.
         let mut kept = next.lanes.iter();
         let mut lanes = Vec::new();
-        for group in &mut self.groups {
+        for group in &mut self.list {
             let own: Vec<(usize, u32)> = kept.by_ref().take(group.running.len()).copied().collect();
             if group.done {
                 group.running.clear();
@@ -74,7 +74,7 @@ impl Groups {
     /// Ends every beam that still runs: there is no more room.
     fn end_all(&mut self, turn: &Turn<'_>, lanes: &[(usize, u32)]) {
         let mut lanes = lanes.iter();
-        for group in &mut self.groups {
+        for group in &mut self.list {
             let running = std::mem::take(&mut group.running);
             for (score, &(lane, token)) in running.into_iter().zip(lanes.by_ref()) {
                 group.end(turn, (score, lane, token), (token, Finish::Length), self.size);
@@ -83,7 +83,7 @@ impl Groups {
     }
 
     pub fn into_outputs(self) -> Vec<Generated> {
-        let mut all: Vec<(f64, Generated)> = self.groups.into_iter().flat_map(|group| group.ended).collect();
+        let mut all: Vec<(f64, Generated)> = self.list.into_iter().flat_map(|group| group.ended).collect();
         all.sort_by(|a, b| a.0.total_cmp(&b.0));
         all.into_iter().rev().map(|(_, generated)| generated).collect()
     }

@@ -37,12 +37,11 @@ impl Walk {
             let written = &mut self.written[sequence];
             written.push(&token);
             next.told.push((sequence, token));
-            match turn.finish(lane, id) {
-                Some(finish) => written.finish = finish,
-                None => {
-                    next.lanes.push((lane, id));
-                    live.push(sequence);
-                }
+            if let Some(finish) = turn.finish(lane, id) {
+                written.finish = finish;
+            } else {
+                next.lanes.push((lane, id));
+                live.push(sequence);
             }
         }
         self.live = live;
