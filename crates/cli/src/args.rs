@@ -99,7 +99,7 @@ pub enum Verb {
     Forward(Forward),
     /// Continue token ids, or translate them
     #[command(before_help = GENERATE)]
-    Generate(Generate),
+    Generate(Box<Generate>),
     /// Compare a run with saved tensors, and name the first that differs
     #[command(before_help = show::VERIFY)]
     Verify(Verify),

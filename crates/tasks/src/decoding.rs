@@ -110,6 +110,13 @@ fn id(key: &'static str, value: &Value) -> Result<Option<u32>, Error> {
     }
 }
 
+/// A list of ids.
+fn run(key: &'static str, value: &Value) -> Result<Vec<u32>, Error> {
+    let list = value.as_array().ok_or_else(|| wrong(key, value, "a list of token ids"))?;
+    let one = |value: &Value| id(key, value)?.ok_or_else(|| wrong(key, value, "a token id"));
+    list.iter().map(one).collect()
+}
+
 /// Typed reading of the keys.
 struct Keys<'g>(&'g Generation);
 
@@ -156,13 +163,7 @@ impl Keys<'_> {
     fn runs(&self, key: &'static str) -> Result<Vec<Vec<u32>>, Error> {
         let Some(value) = self.0.get(key) else { return Ok(Vec::new()) };
         let runs = value.as_array().ok_or_else(|| wrong(key, value, "a list of lists of token ids"))?;
-        runs.iter().map(|run| self.run(key, run)).collect()
-    }
-
-    fn run(&self, key: &'static str, value: &Value) -> Result<Vec<u32>, Error> {
-        let list = value.as_array().ok_or_else(|| wrong(key, value, "a list of token ids"))?;
-        let one = |value: &Value| id(key, value)?.ok_or_else(|| wrong(key, value, "a token id"));
-        list.iter().map(one).collect()
+        runs.iter().map(|value| run(key, value)).collect()
     }
 
     fn biases(&self) -> Result<Vec<(Vec<u32>, f32)>, Error> {
@@ -171,7 +172,7 @@ impl Keys<'_> {
         let bad = || wrong(key, value, "a list of pairs of token ids and a number");
         let mut biases: Vec<(Vec<u32>, f32)> = Vec::new();
         for pair in value.as_array().ok_or_else(bad)? {
-            let run = self.run(key, pair.get(0).ok_or_else(bad)?)?;
+            let run = run(key, pair.get(0).ok_or_else(bad)?)?;
             let bias = pair.get(1).and_then(Value::as_f64).ok_or_else(bad)? as f32;
             // Of two for the same run, the last counts.
             biases.retain(|(other, _)| *other != run);
