@@ -3,6 +3,7 @@
 mod decode;
 mod show;
 mod tasks;
+mod write;
 
 use std::path::PathBuf;
 
@@ -10,9 +11,12 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand, ValueEnum};
 use glassformer::formula::NAMES;
 
+use crate::texts::Texts;
+
 pub use decode::Decode;
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
+pub use write::{Chat, Score, Split, Summarize, Translate};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -106,6 +110,18 @@ pub enum Verb {
     /// Print a model's card: formula, parameters, tokenizer, memory, and which tasks it can do
     #[command(before_help = show::SHOW)]
     Show(Show),
+    /// Translate texts
+    #[command(before_help = write::TRANSLATE)]
+    Translate(Translate),
+    /// Summarise texts
+    #[command(before_help = write::SUMMARIZE)]
+    Summarize(Summarize),
+    /// Talk with a model
+    #[command(before_help = write::CHAT)]
+    Chat(Chat),
+    /// Say how likely texts are: perplexity, and each token's probability
+    #[command(before_help = write::SCORE)]
+    Score(Score),
     /// Turn texts into vectors
     #[command(before_help = tasks::EMBED)]
     Embed(Embed),
@@ -198,8 +214,10 @@ pub struct Generate {
     /// The model: a folder, or a .gguf file
     #[arg(long, value_name = "MODEL")]
     pub model: PathBuf,
+    #[command(flatten)]
+    pub texts: Texts,
     /// Token ids, or - for standard input: the source of an encoder-decoder, the prompt of a decoder
-    #[arg(long, value_name = "IDS", required_unless_present = "source_ids")]
+    #[arg(long, value_name = "IDS", conflicts_with_all = ["texts", "file"])]
     pub ids: Option<String>,
     /// The source's ids; --ids is then what the target begins with, after --start
     #[arg(long, value_name = "IDS")]
@@ -210,6 +228,15 @@ pub struct Generate {
     /// The id that ends a text, where the model's files do not say it
     #[arg(long, value_name = "ID")]
     pub end: Option<u32>,
+    /// What the text of an encoder-decoder begins with
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["ids", "source_ids"])]
+    pub prefix: Option<String>,
+    /// A text that ends the text; may be repeated
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["ids", "source_ids"])]
+    pub stop: Vec<String>,
+    /// Leave out the end of sources that are too long, instead of refusing them
+    #[arg(long)]
+    pub truncate: bool,
     #[command(flatten)]
     pub decode: Decode,
     /// The result as JSON

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassformer::families::Checkpoint;
+use glassformer::tasks::Writer;
 use glassformer::{Model, Reader, families, tasks};
 
 use crate::console::Console;
@@ -65,4 +66,10 @@ pub fn reader(path: &Path, console: &Console) -> Result<Reader, Failure> {
     let checkpoint = checkpoint(path, console)?;
     let tokenizer = tasks::tokenizer(path)?;
     Ok(Reader::new(checkpoint, tokenizer, Arc::new(console.backend()))?)
+}
+
+/// Opens the model at `path` to write.
+pub fn writer(path: &Path, console: &Console) -> Result<Writer, Failure> {
+    let checkpoint = checkpoint(path, console)?;
+    Ok(Writer::new(checkpoint, path, Arc::new(console.backend()))?)
 }

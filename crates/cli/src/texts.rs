@@ -1,13 +1,13 @@
 //! Texts of a command: arguments, files or standard input, in this order, one a line.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader, IsTerminal};
+use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::PathBuf;
 
 use crate::failure::Failure;
 
 /// Where texts come from.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub struct Texts {
     /// Texts; - reads standard input, a text a line. Without any, standard input is read
     #[arg(value_name = "TEXT", allow_hyphen_values = false)]
@@ -63,6 +63,34 @@ impl Texts {
         }
         Ok(Reading { places: places.into_iter(), current: None })
     }
+
+    /// The same texts, but each file and standard input as one text with all its lines.
+    pub fn whole(&self) -> Result<Self, Failure> {
+        let mut texts = Vec::new();
+        for text in &self.texts {
+            texts.push(if text == "-" { all("standard input", io::stdin())? } else { text.clone() });
+        }
+        for path in &self.file {
+            let name = path.display().to_string();
+            let file = File::open(path).map_err(|error| {
+                Failure::new(format!("cannot read {name}: {error}"), "--file takes a file of text")
+            })?;
+            texts.push(all(&name, file)?);
+        }
+        if texts.is_empty() && !io::stdin().is_terminal() {
+            texts.push(all("standard input", io::stdin())?);
+        }
+        Ok(Self { texts, file: Vec::new() })
+    }
+}
+
+/// Everything that `name` holds, as one text.
+fn all(name: &str, mut from: impl Read) -> Result<String, Failure> {
+    let mut text = String::new();
+    from.read_to_string(&mut text).map_err(|error| {
+        Failure::new(format!("cannot read {name}: {error}"), "give a file of text in UTF-8")
+    })?;
+    Ok(text)
 }
 
 fn stdin() -> Place {

@@ -61,7 +61,7 @@ pub use glassformer_explain::{Trace, Walkthrough};
 pub use glassformer_formula::{Formula, print};
 pub use glassformer_graph::{Backend, Reference};
 pub use glassformer_model::Model;
-pub use glassformer_tasks::Reader;
+pub use glassformer_tasks::{Reader, Writer};
 pub use glassformer_tensor::Tensor;
 pub use glassformer_train::Trainer;
 pub use glassformer_weights::Weights;

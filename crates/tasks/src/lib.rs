@@ -1,6 +1,7 @@
-//! What people want of a model: text in; embeddings, words, classes, tags and answers out.
+//! What people want of a model: text in; embeddings, words, classes, tags, answers, translations and stories out.
 //!
-//! [`Reader::open`] takes a model's folder or file; each task is one call with its options. Many texts run as packed batches,
+//! [`Reader::open`] takes a model's folder or file, and so does [`Writer::open`] for models that write; each task is one call
+//! with its options. Many texts run as packed batches,
 //! results keep the order of the texts, and each text gets the same bits as alone. A text longer than the model can read is an
 //! error that says so, unless the options say [`Long::Cut`].
 //!
@@ -20,6 +21,7 @@
 
 mod answer;
 mod card;
+mod chat;
 mod classify;
 mod decoding;
 mod embed;
@@ -27,21 +29,30 @@ mod encode;
 mod error;
 mod fill;
 mod gguf;
+mod languages;
 mod likelihood;
 mod open;
 mod reader;
 mod score;
+mod sentences;
+mod stop;
 mod tag;
+mod translate;
+mod writer;
 
 pub use answer::{Answer, Found, Unanswerable};
 pub use card::{Card, Stored};
+pub use chat::{Chat, Role};
 pub use classify::{Classify, Label};
 pub use decoding::{decoding, read as read_decoding, stop_strings};
 pub use embed::{Embed, Prompt};
 pub use encode::{Input, Long};
 pub use error::Error;
 pub use fill::{Blank, Choice, Fill};
+pub use languages::Language;
 pub use likelihood::Likelihood;
 pub use open::{chat_template, complete, open, tokenizer};
 pub use reader::Reader;
 pub use tag::{Entity, Merge, Tag};
+pub use translate::{Split, Translate};
+pub use writer::{Generate, Tell, Writer, Written, silent};

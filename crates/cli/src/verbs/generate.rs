@@ -12,6 +12,9 @@ use crate::failure::Failure;
 use crate::{ids, load};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
+    if args.ids.is_none() && args.source_ids.is_none() {
+        return super::write::generate(args, console);
+    }
     let checkpoint = load::checkpoint(&args.model, console)?;
     let mut decoding = tasks::decoding(&args.model, &checkpoint)?;
     args.decode.apply(&mut decoding)?;

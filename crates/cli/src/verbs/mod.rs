@@ -1,5 +1,6 @@
 //! The verbs, a file each.
 
+pub mod chat;
 pub mod explain;
 pub mod formula;
 pub mod forward;
@@ -7,3 +8,4 @@ pub mod generate;
 pub mod show;
 pub mod tasks;
 pub mod verify;
+pub mod write;

@@ -16,7 +16,7 @@ use crate::progress::Progress;
 use crate::texts::Texts;
 
 /// Works through `texts` chunk by chunk and writes each result.
-fn each<R>(
+pub fn each<R>(
     texts: &Texts,
     json: bool,
     mut work: impl FnMut(&[&str]) -> Result<Vec<R>, tasks::Error>,
@@ -41,7 +41,7 @@ fn each<R>(
     outputs.finish()
 }
 
-fn long(truncate: bool) -> Long {
+pub fn long(truncate: bool) -> Long {
     if truncate { Long::Cut } else { Long::Refuse }
 }
 
@@ -121,7 +121,7 @@ pub fn classify(args: &args::Classify, console: &Console) -> Result<(), Failure>
 }
 
 /// Texts, or pairs with a tab between.
-fn inputs<'t>(texts: &[&'t str], pairs: bool) -> Vec<Input<'t>> {
+pub fn inputs<'t>(texts: &[&'t str], pairs: bool) -> Vec<Input<'t>> {
     let input = |text: &&'t str| match text.split_once('\t').filter(|_| pairs) {
         Some((first, second)) => Input::Pair(first, second),
         None => Input::One(text),

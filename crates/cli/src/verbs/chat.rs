@@ -1,0 +1,121 @@
+//! `glassformer chat`: a conversation on the terminal, or a few questions from the command line.
+
+use std::io::{self, BufRead, IsTerminal, Write};
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use glassformer::tasks::Chat;
+
+use super::write::{show, value};
+use crate::args;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::load;
+use crate::outputs::{Form, Outputs};
+
+const HELP: &str = "\
+/reset          forget what was said
+/system TEXT    say what the model is to be; without TEXT, take it back
+/quit           leave (so does the end of input)
+Ctrl-C          stop an answer";
+
+/// What is under way, for who presses Ctrl-C.
+mod under_way {
+    pub const NOTHING: u8 = 0;
+    pub const ANSWER: u8 = 1;
+    pub const BROKEN_OFF: u8 = 2;
+}
+
+pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
+    let writer = load::writer(&args.model, console)?;
+    let mut options = writer.usual();
+    args.decode.apply(&mut options.decoding)?;
+    options.stop.extend(args.stop.iter().cloned());
+    let mut chat = writer.chat(options)?;
+    if let Some(system) = &args.system {
+        chat.system(system);
+    }
+    if args.texts.is_empty() {
+        return talk(&mut chat, console);
+    }
+    let mut outputs = Outputs::new(Form::of(args.json));
+    for (index, text) in args.texts.iter().enumerate() {
+        let mut tell = |piece: &str| if args.json { ControlFlow::Continue(()) } else { show(piece) };
+        let written = chat.say(text, &mut tell)?;
+        outputs.push(|| "\n".to_owned(), || value(index, &written))?;
+    }
+    outputs.finish()
+}
+
+/// A conversation until the input ends. Ctrl-C breaks an answer off; where there is none, it ends the program.
+fn talk(chat: &mut Chat<'_>, console: &Console) -> Result<(), Failure> {
+    let state = Arc::new(AtomicU8::new(under_way::NOTHING));
+    let heard = state.clone();
+    let broken_off = move || {
+        let (from, to) = (under_way::ANSWER, under_way::BROKEN_OFF);
+        if heard.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst) == Err(under_way::NOTHING) {
+            std::process::exit(130);
+        }
+    };
+    if ctrlc::set_handler(broken_off).is_err() {
+        console.note("Ctrl-C will end the program: its signal cannot be caught here");
+    }
+    let terminal = io::stdin().is_terminal();
+    if terminal {
+        console.note("/help lists commands");
+    }
+    let mut lines = io::stdin().lock();
+    loop {
+        if terminal {
+            let _ = write!(io::stderr(), "> ");
+        }
+        let mut line = Vec::new();
+        let read = lines.read_until(b'\n', &mut line);
+        let read =
+            read.map_err(|error| Failure::new(format!("cannot read standard input: {error}"), "check it"))?;
+        if read == 0 {
+            return Ok(());
+        }
+        let line = String::from_utf8_lossy(&line);
+        let line = line.trim();
+        match line.split_once(char::is_whitespace).unwrap_or((line, "")) {
+            ("", _) => {}
+            ("/quit" | "/exit", _) => return Ok(()),
+            ("/help", _) => console.note(HELP),
+            ("/reset", _) => chat.reset(),
+            ("/system", text) => chat.system(text.trim()),
+            (command, _) if command.starts_with('/') => {
+                console.note(&format!("{command} is no command; /help lists them"));
+            }
+            _ => {
+                if answer(chat, line, &state, console).is_break() {
+                    return Ok(());
+                }
+            }
+        }
+    }
+}
+
+/// One answer. A message that cannot be answered is told, and the conversation goes on; it breaks off where nobody reads.
+fn answer(chat: &mut Chat<'_>, text: &str, state: &AtomicU8, console: &Console) -> ControlFlow<()> {
+    state.store(under_way::ANSWER, Ordering::SeqCst);
+    let mut heard = ControlFlow::Continue(());
+    let mut tell = |piece: &str| {
+        if state.load(Ordering::SeqCst) == under_way::BROKEN_OFF {
+            return ControlFlow::Break(());
+        }
+        heard = show(piece);
+        heard
+    };
+    let answered = chat.say(text, &mut tell);
+    state.store(under_way::NOTHING, Ordering::SeqCst);
+    match answered {
+        Ok(_) if heard.is_continue() => show("\n"),
+        Ok(_) => heard,
+        Err(error) => {
+            console.fail(&error.into());
+            heard
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! `glassformer translate`, `summarize` and `score`, and `generate` with text: texts in, texts out.
+
+use std::io::{self, Write};
+use std::ops::ControlFlow;
+
+use glassformer::Finish;
+use glassformer::tasks::{self, Input, Likelihood, Written};
+use serde_json::{Value, json};
+
+use super::tasks::{each, inputs, long};
+use crate::args;
+use crate::console::Console;
+use crate::failure::Failure;
+use crate::load;
+use crate::outputs::{Form, Outputs, number};
+
+pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
+    let writer = load::writer(&args.model, console)?;
+    let mut generate = writer.usual();
+    args.decode.apply(&mut generate.decoding)?;
+    generate.long = long(args.truncate);
+    let split = match args.split {
+        args::Split::Long => tasks::Split::Long,
+        args::Split::Always => tasks::Split::Always,
+        args::Split::Never => tasks::Split::Never,
+    };
+    let options = tasks::Translate { generate, from: args.from.clone(), to: args.to.clone(), split };
+    texts(&args.texts, args.json, |texts| writer.translate(texts, &options))
+}
+
+pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {
+    let writer = load::writer(&args.model, console)?;
+    let mut options = writer.usual();
+    args.decode.apply(&mut options.decoding)?;
+    options.long = long(args.truncate);
+    let given = if args.whole { args.texts.whole()? } else { args.texts.clone() };
+    texts(&given, args.json, |texts| writer.summarize(texts, &options))
+}
+
+/// Results that are texts.
+fn texts(
+    given: &crate::texts::Texts,
+    json: bool,
+    work: impl FnMut(&[&str]) -> Result<Vec<String>, tasks::Error>,
+) -> Result<(), Failure> {
+    let lines = |_: &str, text: &String| vec![text.clone()];
+    each(given, json, work, (lines, |text: &String| json!({ "text": text })))
+}
+
+pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
+    let reader = load::reader(&args.model, console)?;
+    let token = |id: u32| reader.tokenizer().token(id).unwrap_or_default();
+    let lines = |text: &str, found: &Likelihood| {
+        let perplexity = found.perplexity();
+        let mut lines =
+            vec![format!("{perplexity:.4}  {:.4}  {} tokens  {text}", found.total, found.tokens.len())];
+        if args.tokens {
+            lines.extend(found.tokens.iter().map(|(id, log)| format!("  {log:.4}  {id}  {}", token(*id))));
+        }
+        lines
+    };
+    let value = |found: &Likelihood| {
+        let one = |(id, log): &(u32, f32)| json!({ "id": id, "text": token(*id), "logprob": number(*log) });
+        json!({
+            "perplexity": found.perplexity(),
+            "log_likelihood": found.total,
+            "tokens": found.tokens.iter().map(one).collect::<Vec<_>>(),
+        })
+    };
+    let work = |texts: &[&str]| {
+        let inputs: Vec<Input<'_>> = inputs(texts, args.pairs);
+        reader.score(&inputs, long(args.truncate))
+    };
+    each(&args.texts, args.json, work, (lines, value))
+}
+
+/// `generate` with text: a single prompt is continued on the screen as it goes, several run together.
+pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure> {
+    let writer = load::writer(&args.model, console)?;
+    let mut options = writer.usual();
+    args.decode.apply(&mut options.decoding)?;
+    options.decoding.start = args.start.or(options.decoding.start);
+    if let Some(end) = args.end {
+        options.decoding.end = vec![end];
+    }
+    options.stop.extend(args.stop.iter().cloned());
+    options.prefix = args.prefix.clone().unwrap_or_default();
+    options.long = long(args.truncate);
+    let mut reading = args.texts.read()?;
+    let mut outputs = Outputs::new(Form::of(args.json));
+    let mut prompts = 0;
+    loop {
+        let chunk = reading.chunk()?;
+        if chunk.is_empty() || outputs.closed() {
+            return outputs.finish();
+        }
+        let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
+        let streams = texts.len() == 1 && !args.json && options.decoding.returns == 1;
+        let mut tell = |_: usize, piece: &str| if streams { show(piece) } else { ControlFlow::Continue(()) };
+        let results = writer.generate(&texts, &options, &mut tell);
+        let results = results.map_err(|error| error.counted_from(prompts))?;
+        for written in results {
+            for written in &written {
+                let line = || if streams { "\n".to_owned() } else { format!("{}\n", written.text) };
+                outputs.push(line, || value(prompts, written))?;
+            }
+            prompts += 1;
+        }
+    }
+}
+
+/// Shows a piece of text at once. A reader that has gone ends the text.
+pub fn show(piece: &str) -> ControlFlow<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(piece.as_bytes()).and_then(|()| out.flush()) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    }
+}
+
+/// What was written, as JSON.
+pub fn value(prompt: usize, written: &Written) -> Value {
+    let finish = match written.finish {
+        Finish::Eos => "eos",
+        Finish::Length => "length",
+        Finish::Stop => "stop",
+    };
+    let score = written.score.map(number);
+    json!({ "prompt": prompt, "ids": written.ids, "text": written.text, "score": score, "finish": finish })
+}

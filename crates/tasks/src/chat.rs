@@ -1,0 +1,103 @@
+//! A conversation with a model, in the words that it was trained on.
+
+use std::ops::ControlFlow;
+
+use glassformer_tokens::Conversation;
+
+use crate::writer::bare;
+use crate::{Error, Generate, Writer, Written};
+
+/// A conversation. What was said is kept, and each answer is given to all of it.
+pub struct Chat<'w> {
+    writer: &'w Writer,
+    options: Generate,
+    system: Option<String>,
+    said: Vec<(Role, String)>,
+}
+
+/// Who says something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// The person.
+    User,
+    /// The model.
+    Assistant,
+}
+
+impl Role {
+    /// As templates call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Assistant => "assistant",
+        }
+    }
+}
+
+impl Writer {
+    /// Begins a conversation.
+    ///
+    /// # Errors
+    /// If the model has no chat template, or is an encoder-decoder.
+    pub fn chat(&self, options: Generate) -> Result<Chat<'_>, Error> {
+        if self.template().is_none() {
+            let has = "none: it continues texts, which generate does";
+            return Err(Error::Head { task: "chat", needs: "a chat template", has });
+        }
+        if self.reads_source() {
+            return Err(Error::Head { task: "chat", needs: "a decoder alone", has: "an encoder too" });
+        }
+        Ok(Chat { writer: self, options, system: None, said: Vec::new() })
+    }
+}
+
+impl Chat<'_> {
+    /// Says what the model is to be; an empty text takes it back. It counts from the next answer on.
+    pub fn system(&mut self, text: &str) {
+        self.system = Some(text.to_owned()).filter(|text| !text.is_empty());
+    }
+
+    /// Forgets what was said.
+    pub fn reset(&mut self) {
+        self.said.clear();
+    }
+
+    /// What was said.
+    pub fn said(&self) -> &[(Role, String)] {
+        &self.said
+    }
+
+    /// Says `text` and gives the answer, piece by piece as it comes to `tell`, which can break it off: what came until then is
+    /// the answer.
+    ///
+    /// # Errors
+    /// If the template refuses the conversation, or it is longer than the model can read. Then nothing was said.
+    pub fn say(
+        &mut self,
+        text: &str,
+        tell: &mut dyn FnMut(&str) -> ControlFlow<()>,
+    ) -> Result<Written, Error> {
+        self.said.push((Role::User, text.to_owned()));
+        let answer = self.answer(tell);
+        match &answer {
+            Ok(written) => self.said.push((Role::Assistant, written.text.clone())),
+            Err(_) => drop(self.said.pop()),
+        }
+        answer
+    }
+
+    fn answer(&self, tell: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
+        let system = self.system.iter().map(|text| ("system", text.as_str()));
+        let said = self.said.iter().map(|(role, text)| (role.name(), text.as_str()));
+        let conversation = Conversation::new(system.chain(said));
+        let Some(template) = self.writer.template() else {
+            return Err(Error::Head { task: "chat", needs: "a chat template", has: "none" });
+        };
+        let prompt = bare(self.writer.tokenizer(), &template.render(&conversation)?)?;
+        let mut options = self.options.clone();
+        options.decoding.returns = 1;
+        let mut heard = |_: usize, piece: &str| tell(piece);
+        let mut written = self.writer.write(vec![prompt], &options, &mut heard)?;
+        Ok(written.remove(0).remove(0))
+    }
+}

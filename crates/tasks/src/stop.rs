@@ -1,0 +1,116 @@
+//! Pieces of text as tokens come, and texts that end a text.
+
+use std::sync::Arc;
+
+use glassformer_engine::{Finish, Stopper};
+use glassformer_tokens::{SpecialText, Stream, Tokenizer};
+
+use crate::writer::SPECIAL;
+use crate::{Error, Written};
+
+/// Ends a text when one of several texts has come.
+#[derive(Debug)]
+pub(crate) struct StopTexts {
+    tokenizer: Arc<Tokenizer>,
+    texts: Vec<String>,
+    /// How many tokens can hold the longest of them, with a few more: the first of some loses a space that leads it.
+    tokens: usize,
+}
+
+impl StopTexts {
+    /// Nothing where there are no texts.
+    pub fn new(tokenizer: &Arc<Tokenizer>, texts: &[String]) -> Option<Self> {
+        let longest = texts.iter().map(String::len).filter(|&len| len > 0).max()?;
+        Some(Self { tokenizer: tokenizer.clone(), texts: texts.to_vec(), tokens: longest + 4 })
+    }
+}
+
+impl Stopper for StopTexts {
+    fn stops(&self, new: &[u32]) -> bool {
+        let last = &new[new.len().saturating_sub(self.tokens)..];
+        let text = self.tokenizer.decode(last, SpecialText::Keep).unwrap_or_default();
+        self.texts.iter().any(|stop| !stop.is_empty() && text.contains(stop.as_str()))
+    }
+}
+
+/// Text that comes piece by piece, and the part of it that is held back: it may be the beginning of a text that ends all.
+pub(crate) struct Held {
+    stream: Stream,
+    stop: Vec<String>,
+    held: String,
+    text: String,
+    ids: Vec<u32>,
+    /// The prompt's text, where the stream says nothing before the end: then it says the prompt too.
+    prompt: Option<String>,
+    ended: bool,
+}
+
+impl Held {
+    /// For the tokens after `prompt`, which decide whether the first of them begins with a space.
+    pub fn after(tokenizer: &Tokenizer, prompt: &[u32], stop: &[String]) -> Result<Self, Error> {
+        let mut stream = tokenizer.stream(SPECIAL);
+        let mut said = String::new();
+        for &id in prompt {
+            said += &stream.push(tokenizer, id)?;
+        }
+        let prompt = if said.is_empty() { Some(tokenizer.decode(prompt, SPECIAL)?) } else { None };
+        let stop = stop.iter().filter(|stop| !stop.is_empty()).cloned().collect();
+        Ok(Self {
+            stream,
+            stop,
+            held: String::new(),
+            text: String::new(),
+            ids: Vec::new(),
+            prompt,
+            ended: false,
+        })
+    }
+
+    /// What can be shown once the token `id` has come.
+    pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> Result<String, Error> {
+        self.ids.push(id);
+        self.held += &self.stream.push(tokenizer, id)?;
+        if self.ended {
+            self.held.clear();
+        }
+        if let Some(at) = self.stop.iter().filter_map(|stop| self.held.find(stop.as_str())).min() {
+            self.held.truncate(at);
+            self.ended = true;
+            return Ok(self.show(0));
+        }
+        let begins = |keep: usize| {
+            let end = &self.held[self.held.len() - keep..];
+            self.stop.iter().any(|stop| stop.starts_with(end))
+        };
+        let longest = self.stop.iter().map(String::len).max().unwrap_or(0).min(self.held.len());
+        let at_char = |keep: &usize| self.held.is_char_boundary(self.held.len() - keep);
+        let keep = (1..=longest).rev().filter(at_char).find(|&keep| begins(keep)).unwrap_or(0);
+        Ok(self.show(keep))
+    }
+
+    /// What is left once the last token has come.
+    pub fn rest(&mut self, tokenizer: &Tokenizer) -> Result<String, Error> {
+        if !self.ended {
+            let stream = std::mem::replace(&mut self.stream, tokenizer.stream(SPECIAL));
+            let rest = stream.finish(tokenizer)?;
+            let prompt = self.prompt.as_deref().unwrap_or_default();
+            self.held +=
+                if self.text.is_empty() { rest.strip_prefix(prompt).unwrap_or(&rest) } else { &rest };
+        }
+        Ok(self.show(0))
+    }
+
+    /// What was written before somebody broke it off.
+    pub fn broken_off(&self) -> Written {
+        let (text, ids) = (self.text.clone(), self.ids.clone());
+        Written { text, ids, score: None, finish: Finish::Stop, logprobs: Vec::new() }
+    }
+
+    /// Everything that is held but the last `keep` bytes.
+    fn show(&mut self, keep: usize) -> String {
+        let rest = self.held.split_off(self.held.len() - keep);
+        let shown = std::mem::replace(&mut self.held, rest);
+        self.text += &shown;
+        shown
+    }
+}

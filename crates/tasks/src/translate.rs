@@ -1,0 +1,261 @@
+//! Translation: languages by name, long texts sentence by sentence, laid out as they were.
+
+use std::ops::ControlFlow;
+
+use glassformer_tokens::Special;
+
+use crate::sentences::{Piece, joiner, split};
+use crate::writer::{bare, silent};
+use crate::{Error, Generate, Language, Writer, languages};
+
+/// A line of more tokens than this is translated sentence by sentence: translators are trained on sentences.
+const WHOLE: usize = 96;
+
+/// How texts are translated.
+#[derive(Clone, Debug, Default)]
+pub struct Translate {
+    /// How tokens are chosen.
+    pub generate: Generate,
+    /// The language of the texts, where the model reads several.
+    pub from: Option<String>,
+    /// The language to translate into, where the model writes several.
+    pub to: Option<String>,
+    /// When lines are cut into sentences.
+    pub split: Split,
+}
+
+/// When lines are cut into sentences.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Split {
+    /// Where they are long.
+    #[default]
+    Long,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// How a model is told its languages.
+struct Told {
+    /// Text before the source.
+    words: String,
+    /// Tokens before the source's.
+    before: Vec<u32>,
+    /// Whether the tokens that usually stand around a source do.
+    around: Special,
+    /// Tokens after the source's.
+    after: Vec<u32>,
+    /// The first token to write.
+    first: Option<u32>,
+}
+
+impl Writer {
+    /// Translates each text. Lines stay lines, blank ones stay blank.
+    ///
+    /// # Errors
+    /// If the model is no encoder-decoder, does not know a language, or a sentence is too long.
+    pub fn translate(&self, texts: &[&str], options: &Translate) -> Result<Vec<String>, Error> {
+        if !self.reads_source() {
+            let needs = "an encoder and a decoder";
+            return Err(Error::Head { task: "translate", needs, has: "a decoder alone; try chat" });
+        }
+        let told = self.told(options.from.as_deref(), options.to.as_deref())?;
+        let mut generate = options.generate.clone();
+        generate.decoding.forced_first = told.first.or(generate.decoding.forced_first);
+        generate.decoding.returns = 1;
+        let mut sources = Vec::new();
+        let mut owners = Vec::new();
+        let mut layouts = Vec::new();
+        for (text, whole) in texts.iter().enumerate() {
+            let mut layout = Vec::new();
+            for line in whole.split('\n') {
+                let mut laid = Vec::new();
+                for piece in self.pieces(line, options.split)? {
+                    laid.push(match piece {
+                        Piece::Gap(gap) => Laid::Gap(gap),
+                        Piece::Sentence(sentence) => {
+                            sources.push(self.source(sentence, &told)?);
+                            owners.push(text);
+                            Laid::Sentence(sources.len() - 1)
+                        }
+                    });
+                }
+                layout.push(laid);
+            }
+            layouts.push(layout);
+        }
+        let mut tell = |_: usize, _: &str| ControlFlow::Continue(());
+        let written = self.write(sources, &generate, &mut tell).map_err(|error| owned(error, &owners))?;
+        let sentence = |index: usize| written[index].first().map_or("", |written| written.text.trim());
+        let line = |laid: &Vec<Laid<'_>>| put_together(laid, sentence);
+        Ok(layouts.iter().map(|layout| layout.iter().map(line).collect::<Vec<_>>().join("\n")).collect())
+    }
+
+    /// What is translated by itself in a line.
+    fn pieces<'l>(&self, line: &'l str, when: Split) -> Result<Vec<Piece<'l>>, Error> {
+        let inside = line.trim();
+        let apart = match when {
+            Split::Always => true,
+            Split::Never => false,
+            Split::Long => bare(self.tokenizer(), inside)?.len() > WHOLE,
+        };
+        if apart || inside.is_empty() {
+            return Ok(split(line));
+        }
+        let start = line.len() - line.trim_start().len();
+        let parts =
+            [Piece::Gap(&line[..start]), Piece::Sentence(inside), Piece::Gap(&line[start + inside.len()..])];
+        Ok(parts.into_iter().filter(|part| *part != Piece::Gap("")).collect())
+    }
+
+    fn source(&self, sentence: &str, told: &Told) -> Result<Vec<u32>, Error> {
+        let text = format!("{}{sentence}", told.words);
+        let ids = self.tokenizer().encode(&text, told.around)?.ids;
+        Ok(told.before.iter().copied().chain(ids).chain(told.after.iter().copied()).collect())
+    }
+
+    /// How this model is told its languages.
+    fn told(&self, from: Option<&str>, to: Option<&str>) -> Result<Told, Error> {
+        let plain = Told {
+            words: String::new(),
+            before: Vec::new(),
+            around: Special::Add,
+            after: Vec::new(),
+            first: None,
+        };
+        let end = || self.tokenizer().special().eos;
+        match self.checkpoint().kind.as_str() {
+            "t5" | "mt5" => {
+                let (from, to) = (self.named("from", from.or(Some("en")))?, self.named("to", to)?);
+                let words = match (from, to) {
+                    (Some(from), Some(to)) => format!("translate {} to {}: ", from.name, to.name),
+                    _ => String::new(),
+                };
+                Ok(Told { words, ..plain })
+            }
+            "m2m_100" => {
+                let (from, first) = (self.token("from", from)?, self.token("to", to)?);
+                match from {
+                    // NLLB and M2M100 read: language, text, end.
+                    Some(from) => Ok(Told {
+                        before: vec![from],
+                        around: Special::Leave,
+                        after: end().into_iter().collect(),
+                        first,
+                        ..plain
+                    }),
+                    None => Ok(Told { first, ..plain }),
+                }
+            }
+            "mbart" => {
+                let (from, first) = (self.token("from", from)?, self.token("to", to)?);
+                let fifty = self.tokenizer().id("sl_SI").is_some(); // of the fifty languages, not of the first 25
+                match (from, fifty) {
+                    (Some(from), true) => Ok(Told {
+                        before: vec![from],
+                        around: Special::Leave,
+                        after: end().into_iter().collect(),
+                        first,
+                        ..plain
+                    }),
+                    (Some(from), false) => {
+                        let after = end().into_iter().chain([from]).collect();
+                        Ok(Told { around: Special::Leave, after, first, ..plain })
+                    }
+                    (None, _) => Ok(Told { first, ..plain }),
+                }
+            }
+            // Marian is told the language to write by a token before the source, where there are several.
+            _ => match to {
+                Some(to) if !languages::tokens(self.tokenizer()).is_empty() => {
+                    Ok(Told { before: self.token("to", Some(to))?.into_iter().collect(), ..plain })
+                }
+                _ => Ok(plain),
+            },
+        }
+    }
+
+    fn named(&self, option: &'static str, name: Option<&str>) -> Result<Option<Language>, Error> {
+        let Some(name) = name else { return Ok(None) };
+        Language::of(name).map(Some).ok_or_else(|| self.unknown(option, name))
+    }
+
+    fn token(&self, option: &'static str, name: Option<&str>) -> Result<Option<u32>, Error> {
+        let Some(name) = name else { return Ok(None) };
+        languages::token(name, self.tokenizer()).map(Some).ok_or_else(|| self.unknown(option, name))
+    }
+
+    fn unknown(&self, option: &'static str, name: &str) -> Error {
+        let known = languages::tokens(self.tokenizer());
+        let hint = if known.is_empty() {
+            "write a code such as en, zh or zh-Hant, or an English name".to_owned()
+        } else {
+            format!("it knows {}, and tokens of its own vocabulary", known.join(", "))
+        };
+        Error::Option { option, what: format!("{name:?} is not a language of this model"), hint }
+    }
+}
+
+/// A part of a line that was translated.
+enum Laid<'t> {
+    Sentence(usize),
+    Gap(&'t str),
+}
+
+/// A line of sentences, with the gaps that their writing asks for.
+fn put_together<'w>(laid: &[Laid<'_>], sentence: impl Fn(usize) -> &'w str) -> String {
+    let mut line = String::new();
+    let mut gap = "";
+    let mut begun = false;
+    for part in laid {
+        match part {
+            Laid::Gap(spaces) => gap = spaces,
+            Laid::Sentence(index) => {
+                line += if begun { joiner(&line.clone(), gap) } else { gap };
+                line += sentence(*index);
+                (gap, begun) = ("", true);
+            }
+        }
+    }
+    line + gap
+}
+
+/// The error about a sentence as one about the text that it is in.
+fn owned(error: Error, owners: &[usize]) -> Error {
+    let owner = |text: usize| owners.get(text).copied().unwrap_or(text);
+    match error {
+        Error::Long { text, tokens, limit } => Error::Long { text: owner(text), tokens, limit },
+        Error::Text { text, what, hint } => Error::Text { text: owner(text), what, hint },
+        other => other,
+    }
+}
+
+impl Writer {
+    /// Summarises each text, or does with it whatever the encoder-decoder was trained for.
+    ///
+    /// Where `config.json` says how the model was trained to summarise (`task_specific_params`), the words that it puts before
+    /// the text are put there, unless the text begins with them.
+    ///
+    /// # Errors
+    /// If the model is no encoder-decoder, or a text is too long.
+    pub fn summarize(&self, texts: &[&str], options: &Generate) -> Result<Vec<String>, Error> {
+        if !self.reads_source() {
+            let needs = "an encoder and a decoder";
+            return Err(Error::Head { task: "summarize", needs, has: "a decoder alone; try chat" });
+        }
+        let params = self.checkpoint().config.get("task_specific_params");
+        let prefix =
+            params.and_then(|params| params.get("summarization")?.get("prefix")?.as_str()).unwrap_or("");
+        let text = |text: &&str| match text.starts_with(prefix) {
+            true => (*text).to_owned(),
+            false => format!("{prefix}{text}"),
+        };
+        let texts: Vec<String> = texts.iter().map(text).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut options = options.clone();
+        options.decoding.returns = 1;
+        let written = self.generate(&texts, &options, &mut silent)?;
+        Ok(written.into_iter().map(|mut texts| texts.remove(0).text.trim().to_owned()).collect())
+    }
+}

@@ -1,0 +1,280 @@
+//! A model that writes, with its tokenizer: text in, text out, piece by piece.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use glassformer_engine::{Decoding, Event, Finish, Generated, Generator, Request, Room};
+use glassformer_families::{Checkpoint, generation};
+use glassformer_graph::Backend;
+use glassformer_tokens::{ChatTemplate, Special, SpecialText, Tokenizer};
+
+use crate::reader::longest;
+use crate::stop::{Held, StopTexts};
+use crate::{Error, Long};
+
+/// Sequences that are written at once: enough that a step is a matrix product, few enough that pages fit.
+const TOGETHER: usize = 32;
+
+/// How many tokens are written where neither the model's files nor the user say how many. The reference writes 20, which is
+/// less than anybody wants to read.
+const NEW_TOKENS: usize = 256;
+
+/// Lengths that room is made for are rounded up to this, so that few texts need the model prepared again.
+const ROUND: usize = 128;
+
+/// A model that writes. Threads can share it.
+pub struct Writer {
+    checkpoint: Checkpoint,
+    tokenizer: Arc<Tokenizer>,
+    template: Option<ChatTemplate>,
+    usual: Generate,
+    backend: Arc<dyn Backend>,
+    generator: Mutex<Option<(Room, Generator)>>,
+}
+
+/// How text is written. [`Writer::usual`] gives what the model's files say, to be changed.
+#[derive(Clone, Debug, Default)]
+pub struct Generate {
+    /// How tokens are chosen.
+    pub decoding: Decoding,
+    /// Texts that end a text when they come; they are not part of it.
+    pub stop: Vec<String>,
+    /// What a text that an encoder-decoder writes begins with.
+    pub prefix: String,
+    /// What is done with a source that is too long.
+    pub long: Long,
+}
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Written {
+    /// The text, without the prompt and without what ended it.
+    pub text: String,
+    /// Its tokens, the end token included.
+    pub ids: Vec<u32>,
+    /// A beam's score.
+    pub score: Option<f32>,
+    /// Why it ended.
+    pub finish: Finish,
+    /// The log-probability of each token, where that was asked for.
+    pub logprobs: Vec<f32>,
+}
+
+/// Told as text comes: which request, and the next piece of it. Breaking off ends that text.
+pub type Tell<'t> = dyn FnMut(usize, &str) -> ControlFlow<()> + 't;
+
+impl Writer {
+    /// Opens the model at `path`, to be run by `backend`.
+    ///
+    /// # Errors
+    /// If the checkpoint, its tokenizer or what it says about generating cannot be read.
+    pub fn open(path: &Path, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        Self::new(crate::open(path)?, path, backend)
+    }
+
+    /// A checkpoint that was opened at `path`.
+    ///
+    /// # Errors
+    /// If its tokenizer or what it says about generating cannot be read, or it writes nothing.
+    pub fn new(checkpoint: Checkpoint, path: &Path, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        if checkpoint.model.formula().target.is_none() {
+            return Err(Error::Head { task: "generate", needs: "a decoder", has: "an encoder alone" });
+        }
+        let tokenizer = Arc::new(crate::tokenizer(path)?);
+        let template = crate::chat_template(path, &tokenizer)?;
+        let mut decoding = crate::decoding(path, &checkpoint)?;
+        let stop = crate::stop_strings(&generation(path, &checkpoint.config)?)?;
+        if decoding.end.is_empty() {
+            decoding.end.extend(tokenizer.special().eos);
+        }
+        if decoding.max_new_tokens.is_none() && decoding.max_length.is_none() {
+            decoding.max_new_tokens = Some(NEW_TOKENS);
+        }
+        let usual = Generate { decoding, stop, ..Generate::default() };
+        Ok(Self { checkpoint, tokenizer, template, usual, backend, generator: Mutex::default() })
+    }
+
+    /// The model, and what its configuration says.
+    pub fn checkpoint(&self) -> &Checkpoint {
+        &self.checkpoint
+    }
+
+    /// Its tokenizer.
+    pub fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// Its chat templates, where it has some.
+    pub fn template(&self) -> Option<&ChatTemplate> {
+        self.template.as_ref()
+    }
+
+    /// How it writes unless told otherwise.
+    pub fn usual(&self) -> Generate {
+        self.usual.clone()
+    }
+
+    /// Whether what is given is a source, read by an encoder, rather than a beginning to be continued.
+    pub fn reads_source(&self) -> bool {
+        self.checkpoint.model.formula().source.is_some()
+    }
+
+    /// Continues each prompt or, with an encoder, writes what it leads to. `tell` hears each piece as it comes; beams tell all at
+    /// once. For each prompt as many texts as `decoding.returns`, best first.
+    ///
+    /// # Errors
+    /// If an option makes no sense, or a prompt is empty or too long.
+    pub fn generate(
+        &self,
+        prompts: &[&str],
+        options: &Generate,
+        tell: &mut Tell<'_>,
+    ) -> Result<Vec<Vec<Written>>, Error> {
+        let ids = |(text, prompt): (usize, &&str)| {
+            let ids = self.tokenizer.encode(prompt, Special::Add)?.ids;
+            if ids.is_empty() {
+                let what = "there is nothing in it".to_owned();
+                return Err(Error::Text { text, what, hint: "give a text to begin with".to_owned() });
+            }
+            Ok(ids)
+        };
+        let prompts = prompts.iter().enumerate().map(ids).collect::<Result<Vec<_>, _>>()?;
+        self.write(prompts, options, tell)
+    }
+
+    /// The same, from tokens.
+    pub(crate) fn write(
+        &self,
+        prompts: Vec<Vec<u32>>,
+        options: &Generate,
+        tell: &mut Tell<'_>,
+    ) -> Result<Vec<Vec<Written>>, Error> {
+        let requests: Vec<Request> = prompts
+            .into_iter()
+            .enumerate()
+            .map(|(text, ids)| self.request(text, ids, options))
+            .collect::<Result<_, _>>()?;
+        let prompts: Vec<Vec<u32>> = requests.iter().map(|request| request.prompt.clone()).collect();
+        let generator = self.generator(&requests)?;
+        let mut session = generator.session();
+        for request in requests {
+            session.submit(request)?;
+        }
+        let mut held: Vec<Held> =
+            prompts.iter().map(|ids| self.held(ids, &options.stop)).collect::<Result<_, _>>()?;
+        let mut answers: Vec<Vec<Written>> = prompts.iter().map(|_| Vec::new()).collect();
+        while !session.is_idle() {
+            for event in session.step()? {
+                match event {
+                    Event::Token { request, sequence: 0, token } => {
+                        let piece = held[request].push(&self.tokenizer, token.id)?;
+                        if !piece.is_empty() && tell(request, &piece).is_break() && session.cancel(request) {
+                            answers[request] = vec![held[request].broken_off()];
+                        }
+                    }
+                    Event::Token { .. } => {}
+                    Event::Done { request, outputs } => {
+                        let rest = held[request].rest(&self.tokenizer)?;
+                        if !rest.is_empty() {
+                            let _ = tell(request, &rest);
+                        }
+                        let written = |output| self.written(&prompts[request], output, &options.stop);
+                        answers[request] = outputs.into_iter().map(written).collect::<Result<_, _>>()?;
+                    }
+                    Event::Failed { error, .. } => return Err(error.into()),
+                }
+            }
+        }
+        Ok(answers)
+    }
+
+    /// A request of the engine's for the tokens of text number `text`.
+    fn request(&self, text: usize, mut ids: Vec<u32>, options: &Generate) -> Result<Request, Error> {
+        let mut decoding = options.decoding.clone();
+        let limit = longest(&self.checkpoint, None);
+        let tokens = ids.len();
+        let too_long = |limit: usize| Error::Long { text, tokens, limit };
+        let stopper: Option<Arc<dyn glassformer_engine::Stopper>> =
+            StopTexts::new(&self.tokenizer, &options.stop).map(|stop| Arc::new(stop) as _);
+        if self.reads_source() {
+            if let Some(limit) = limit.filter(|&limit| tokens > limit) {
+                if options.long == Long::Refuse {
+                    return Err(too_long(limit));
+                }
+                let last = ids.pop(); // the token that ends a source stays
+                ids.truncate(limit - 1);
+                ids.extend(last);
+            }
+            let prefix = self.tokenizer.encode_target(&options.prefix, Special::Leave)?.ids;
+            return Ok(Request { stopper, ..Request::source(ids, &prefix, decoding)? });
+        }
+        if let Some(limit) = limit {
+            if tokens >= limit {
+                return Err(too_long(limit));
+            }
+            // A text may always be as long as the model can write; asking for more is no mistake.
+            decoding.max_new_tokens = decoding.max_new_tokens.map(|new| new.min(limit - tokens));
+        }
+        Ok(Request { stopper, ..Request::prompt(ids, decoding) })
+    }
+
+    /// The model prepared with room for `requests`: as it is, or anew with more.
+    fn generator(&self, requests: &[Request]) -> Result<Generator, Error> {
+        let formula = self.checkpoint.model.formula();
+        let need = Room::of(formula, requests, TOGETHER);
+        let mut prepared = self.generator.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((have, generator)) = &*prepared
+            && need.sequences <= have.sequences
+            && need.source <= have.source
+            && need.target <= have.target
+        {
+            return Ok(generator.clone());
+        }
+        let had = prepared.take().map(|(room, _)| room); // its weights go before the new ones come
+        let had = had.unwrap_or(Room::new(1, 0, 0));
+        let limit = longest(&self.checkpoint, None).unwrap_or(usize::MAX);
+        let round = |need: usize, had: usize| {
+            let round = need.div_ceil(ROUND).saturating_mul(ROUND).min(limit.max(need));
+            if need == 0 { 0 } else { round.max(had) }
+        };
+        let room = Room::new(
+            need.sequences.max(had.sequences),
+            round(need.source, had.source),
+            round(need.target, had.target),
+        );
+        let generator = Generator::new(&self.checkpoint.model, &*self.backend, room)?;
+        *prepared = Some((room, generator.clone()));
+        Ok(generator)
+    }
+
+    /// What turns the tokens after `prompt` into pieces of text.
+    fn held(&self, prompt: &[u32], stop: &[String]) -> Result<Held, Error> {
+        Held::after(&self.tokenizer, if self.reads_source() { &[] } else { prompt }, stop)
+    }
+
+    /// An output of the engine's as text.
+    fn written(&self, prompt: &[u32], output: Generated, stop: &[String]) -> Result<Written, Error> {
+        let mut held = self.held(prompt, stop)?;
+        let mut text = String::new();
+        for &id in &output.ids {
+            text += &held.push(&self.tokenizer, id)?;
+        }
+        text += &held.rest(&self.tokenizer)?;
+        let Generated { ids, score, finish, logprobs, .. } = output;
+        Ok(Written { text, ids, score, finish, logprobs })
+    }
+}
+
+/// For who wants to hear nothing before the end.
+pub fn silent(_: usize, _: &str) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// The tokens of `text` as they are, without anything around them.
+pub(crate) fn bare(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, Error> {
+    Ok(tokenizer.encode(text, Special::Leave)?.ids)
+}
+
+/// How special tokens are written in results: not at all.
+pub(crate) const SPECIAL: SpecialText = SpecialText::Skip;
