@@ -1,0 +1,213 @@
+//! What models write, against the reference's `generate` and chat templates (`fixtures/tasks`), and how it comes.
+
+use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use glassformer_cpu::Cpu;
+use glassformer_engine::Finish;
+use glassformer_tasks::{Error, Generate, Input, Long, Reader, Split, Translate, Writer, silent};
+use serde_json::Value;
+
+fn folder(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tasks").join(name)
+}
+
+fn open(name: &str) -> (Writer, Value) {
+    let writer = Writer::open(&folder(name), Arc::new(Cpu::new(2))).unwrap();
+    let expected = std::fs::read_to_string(folder(name).join("expected.json")).unwrap();
+    (writer, serde_json::from_str(&expected).unwrap())
+}
+
+fn list(value: &Value) -> &[Value] {
+    value.as_array().unwrap()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap()
+}
+
+fn options(writer: &Writer, given: &Value) -> Generate {
+    let mut options = writer.usual();
+    let number = |key: &str| given[key].as_u64().map(|n| n as usize);
+    options.decoding.max_new_tokens = number("max_new_tokens");
+    options.decoding.beams = number("num_beams").unwrap_or(1);
+    options.decoding.returns = number("num_return_sequences").unwrap_or(1);
+    options
+}
+
+#[test]
+fn stories_go_on_as_the_reference_tells_them() {
+    let (writer, expected) = open("story");
+    for expected in list(&expected["written"]) {
+        let options = options(&writer, &expected["options"]);
+        let mut heard = String::new();
+        let mut tell = |_: usize, piece: &str| {
+            heard += piece;
+            ControlFlow::Continue(())
+        };
+        let written = &writer.generate(&[text(&expected["prompt"])], &options, &mut tell).unwrap()[0];
+        let texts: Vec<&str> = written.iter().map(|written| written.text.as_str()).collect();
+        let wanted: Vec<&str> = list(&expected["texts"]).iter().map(text).collect();
+        assert_eq!(texts, wanted);
+        if options.decoding.beams == 1 {
+            assert_eq!(heard, texts[0], "pieces make the text");
+        }
+    }
+}
+
+#[test]
+fn prompts_run_together_and_keep_their_order() {
+    let (writer, _) = open("story");
+    let mut options = writer.usual();
+    options.decoding.max_new_tokens = Some(9);
+    let prompts = ["Once upon a time", "The dog", "猫", "Ann lives in Paris; Bob", "The cat sat on"];
+    let together = writer.generate(&prompts, &options, &mut silent).unwrap();
+    for (prompt, written) in prompts.iter().zip(&together) {
+        assert_eq!(writer.generate(&[prompt], &options, &mut silent).unwrap()[0], *written);
+    }
+}
+
+#[test]
+fn a_text_that_stops_is_cut_off_there_and_never_shown() {
+    let (writer, _) = open("story");
+    let mut options = writer.usual();
+    options.decoding.max_new_tokens = Some(12);
+    let whole = writer.generate(&["The cat"], &options, &mut silent).unwrap()[0][0].clone();
+    let stop: String = whole.text.chars().skip(3).take(2).collect();
+    let before: &str = &whole.text[..whole.text.find(&stop).unwrap()];
+    options.stop = vec![stop, "never comes".to_owned()];
+    let mut heard = String::new();
+    let mut tell = |_: usize, piece: &str| {
+        heard += piece;
+        ControlFlow::Continue(())
+    };
+    let stopped = writer.generate(&["The cat"], &options, &mut tell).unwrap()[0][0].clone();
+    assert_eq!((stopped.text.as_str(), stopped.finish), (before, Finish::Stop));
+    assert_eq!(heard, before);
+}
+
+#[test]
+fn who_has_heard_enough_breaks_a_text_off() {
+    let (writer, _) = open("story");
+    let mut options = writer.usual();
+    options.decoding.max_new_tokens = Some(30);
+    let mut pieces = 0;
+    let mut tell = |_: usize, _: &str| {
+        pieces += 1;
+        if pieces == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let written = &writer.generate(&["The cat"], &options, &mut tell).unwrap()[0][0];
+    assert_eq!((pieces, written.finish), (2, Finish::Stop));
+    assert!(written.ids.len() < 30);
+}
+
+#[test]
+fn a_conversation_is_the_references() {
+    let (writer, expected) = open("talk");
+    let mut options = writer.usual();
+    options.decoding.max_new_tokens = Some(10);
+    let mut chat = writer.chat(options).unwrap();
+    for _ in 0..2 {
+        for expected in list(&expected) {
+            let answer = chat.say(text(&expected["text"]), &mut |_| ControlFlow::Continue(())).unwrap();
+            let ids: Vec<u64> = answer.ids.iter().map(|&id| u64::from(id)).collect();
+            let wanted: Vec<u64> = list(&expected["ids"]).iter().filter_map(Value::as_u64).collect();
+            assert_eq!((ids, answer.text.as_str()), (wanted, text(&expected["answer"])));
+        }
+        assert_eq!(chat.said().len(), 4);
+        chat.reset();
+    }
+    // What does not fit is refused, and was never said.
+    let long = "cat ".repeat(600);
+    assert!(matches!(chat.say(&long, &mut |_| ControlFlow::Continue(())), Err(Error::Long { .. })));
+    assert!(chat.said().is_empty());
+    let (story, _) = open("story");
+    assert!(matches!(story.chat(story.usual()), Err(Error::Head { task: "chat", .. })));
+}
+
+#[test]
+fn languages_are_told_by_name() {
+    let (writer, expected) = open("languages");
+    let translate = |expected: &Value, from: &str, to: &str, split: Split| {
+        let mut generate = writer.usual();
+        generate.decoding.max_new_tokens = Some(12);
+        let options = Translate { generate, from: Some(from.to_owned()), to: Some(to.to_owned()), split };
+        writer.translate(&[text(&expected["text"])], &options)
+    };
+    for expected in list(&expected["translated"]) {
+        let (from, to) = (text(&expected["from"]), text(&expected["to"]));
+        let found = translate(expected, from, to, Split::Never).unwrap();
+        assert_eq!(found, [text(&expected["translation"])]);
+    }
+    let first = &expected["translated"][0];
+    assert_eq!(translate(first, "English", "Chinese", Split::Never).unwrap(), [text(&first["translation"])]);
+    for unknown in ["de", "Klingon", "zh-Hant"] {
+        assert!(matches!(translate(first, "en", unknown, Split::Long), Err(Error::Option { option: "to", .. })));
+    }
+}
+
+#[test]
+fn lines_and_blank_lines_stay_where_they_were() {
+    let (writer, _) = open("languages");
+    let mut generate = writer.usual();
+    generate.decoding.max_new_tokens = Some(5);
+    let (from, to) = (Some("en".to_owned()), Some("fr".to_owned()));
+    let options = Translate { generate, from, to, split: Split::Always };
+    let one = |text: &str| writer.translate(&[text], &options).unwrap().remove(0);
+    let (cat, dog) = (one("The cat sat."), one("The dog ran!"));
+    assert_eq!(one(""), "");
+    assert_eq!(one("\n  \n"), "\n  \n");
+    assert_eq!(one("  The cat sat.\n\nThe dog ran!\n"), format!("  {cat}\n\n{dog}\n"));
+    let both = one("The cat sat. The dog ran!");
+    assert!(both.starts_with(&cat) && both.ends_with(&dog), "{both:?} of {cat:?} and {dog:?}");
+}
+
+#[test]
+fn likelihoods_are_the_references() {
+    let close = |found: &[(u32, f32)], expected: &Value| {
+        let expected: Vec<f32> = list(expected).iter().map(|log| log.as_f64().unwrap() as f32).collect();
+        assert_eq!(found.len(), expected.len());
+        for ((_, found), expected) in found.iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-4, "{found} where {expected} was expected");
+        }
+    };
+    let reader = |name: &str| Reader::open(&folder(name), Arc::new(Cpu::new(2))).unwrap();
+    let (_, story) = open("story");
+    let texts: Vec<Input<'_>> = list(&story["scored"]).iter().map(|one| Input::One(text(&one["text"]))).collect();
+    let found = reader("story").score(&texts, Long::Refuse).unwrap();
+    for (found, expected) in found.iter().zip(list(&story["scored"])) {
+        close(&found.tokens, &expected["logs"]);
+        let mean = found.total / found.tokens.len() as f64;
+        assert!((found.perplexity() - (-mean).exp()).abs() < 1e-9);
+    }
+    let (_, languages) = open("languages");
+    let pair = &languages["scored"][0];
+    let input = Input::Pair(text(&pair["source"]), text(&pair["target"]));
+    close(&reader("languages").score(&[input], Long::Refuse).unwrap()[0].tokens, &pair["logs"]);
+    // An encoder scores each word given all others.
+    let found = reader("fill").score(&[Input::One("The cat sat.")], Long::Refuse).unwrap();
+    assert_eq!(found[0].tokens.len(), 4);
+    assert!(found[0].tokens.iter().all(|(_, log)| log.is_finite() && *log < 0.0));
+    assert!(matches!(reader("tags").score(&[Input::One("cat")], Long::Refuse), Err(Error::Head { .. })));
+}
+
+#[test]
+fn bad_wishes_are_refused_with_a_reason() {
+    let (writer, _) = open("story");
+    let ask = |change: &dyn Fn(&mut Generate)| {
+        let mut options = writer.usual();
+        change(&mut options);
+        writer.generate(&["The cat"], &options, &mut silent)
+    };
+    assert!(ask(&|options| options.decoding.beams = 0).is_err());
+    assert!(ask(&|options| options.decoding.beams = 1_000_000).is_err());
+    assert!(ask(&|options| options.decoding.repetition_penalty = f64::NAN).is_err());
+    // A billion tokens are as many as the model has positions for.
+    let written = ask(&|options| options.decoding.max_new_tokens = Some(1_000_000_000)).unwrap();
+    assert!(written[0][0].ids.len() < 64);
+    assert!(matches!(writer.generate(&[""], &writer.usual(), &mut silent), Err(Error::Text { text: 0, .. })));
+    let long = "cat ".repeat(100);
+    let refused = writer.generate(&["The cat", &long], &writer.usual(), &mut silent);
+    assert!(matches!(refused, Err(Error::Long { text: 1, limit: 64, .. })));
+}
