@@ -37,7 +37,7 @@ impl Stopper for StopTexts {
 pub(crate) struct Held {
     stream: Stream,
     stop: Vec<String>,
-    held: String,
+    back: String,
     text: String,
     ids: Vec<u32>,
     /// The prompt's text, where the stream says nothing before the end: then it says the prompt too.
@@ -58,7 +58,7 @@ impl Held {
         Ok(Self {
             stream,
             stop,
-            held: String::new(),
+            back: String::new(),
             text: String::new(),
             ids: Vec::new(),
             prompt,
@@ -69,21 +69,21 @@ impl Held {
     /// What can be shown once the token `id` has come.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> Result<String, Error> {
         self.ids.push(id);
-        self.held += &self.stream.push(tokenizer, id)?;
+        self.back += &self.stream.push(tokenizer, id)?;
         if self.ended {
-            self.held.clear();
+            self.back.clear();
         }
-        if let Some(at) = self.stop.iter().filter_map(|stop| self.held.find(stop.as_str())).min() {
-            self.held.truncate(at);
+        if let Some(at) = self.stop.iter().filter_map(|stop| self.back.find(stop.as_str())).min() {
+            self.back.truncate(at);
             self.ended = true;
             return Ok(self.show(0));
         }
         let begins = |keep: usize| {
-            let end = &self.held[self.held.len() - keep..];
+            let end = &self.back[self.back.len() - keep..];
             self.stop.iter().any(|stop| stop.starts_with(end))
         };
-        let longest = self.stop.iter().map(String::len).max().unwrap_or(0).min(self.held.len());
-        let at_char = |keep: &usize| self.held.is_char_boundary(self.held.len() - keep);
+        let longest = self.stop.iter().map(String::len).max().unwrap_or(0).min(self.back.len());
+        let at_char = |keep: &usize| self.back.is_char_boundary(self.back.len() - keep);
         let keep = (1..=longest).rev().filter(at_char).find(|&keep| begins(keep)).unwrap_or(0);
         Ok(self.show(keep))
     }
@@ -94,7 +94,7 @@ impl Held {
             let stream = std::mem::replace(&mut self.stream, tokenizer.stream(SPECIAL));
             let rest = stream.finish(tokenizer)?;
             let prompt = self.prompt.as_deref().unwrap_or_default();
-            self.held +=
+            self.back +=
                 if self.text.is_empty() { rest.strip_prefix(prompt).unwrap_or(&rest) } else { &rest };
         }
         Ok(self.show(0))
@@ -108,8 +108,8 @@ impl Held {
 
     /// Everything that is held but the last `keep` bytes.
     fn show(&mut self, keep: usize) -> String {
-        let rest = self.held.split_off(self.held.len() - keep);
-        let shown = std::mem::replace(&mut self.held, rest);
+        let rest = self.back.split_off(self.back.len() - keep);
+        let shown = std::mem::replace(&mut self.back, rest);
         self.text += &shown;
         shown
     }

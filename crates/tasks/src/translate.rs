@@ -247,9 +247,8 @@ impl Writer {
         let params = self.checkpoint().config.get("task_specific_params");
         let prefix =
             params.and_then(|params| params.get("summarization")?.get("prefix")?.as_str()).unwrap_or("");
-        let text = |text: &&str| match text.starts_with(prefix) {
-            true => (*text).to_owned(),
-            false => format!("{prefix}{text}"),
+        let text = |text: &&str| {
+            if text.starts_with(prefix) { (*text).to_owned() } else { format!("{prefix}{text}") }
         };
         let texts: Vec<String> = texts.iter().map(text).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();

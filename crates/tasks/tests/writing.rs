@@ -143,7 +143,10 @@ fn languages_are_told_by_name() {
     let first = &expected["translated"][0];
     assert_eq!(translate(first, "English", "Chinese", Split::Never).unwrap(), [text(&first["translation"])]);
     for unknown in ["de", "Klingon", "zh-Hant"] {
-        assert!(matches!(translate(first, "en", unknown, Split::Long), Err(Error::Option { option: "to", .. })));
+        assert!(matches!(
+            translate(first, "en", unknown, Split::Long),
+            Err(Error::Option { option: "to", .. })
+        ));
     }
 }
 
@@ -174,7 +177,8 @@ fn likelihoods_are_the_references() {
     };
     let reader = |name: &str| Reader::open(&folder(name), Arc::new(Cpu::new(2))).unwrap();
     let (_, story) = open("story");
-    let texts: Vec<Input<'_>> = list(&story["scored"]).iter().map(|one| Input::One(text(&one["text"]))).collect();
+    let texts: Vec<Input<'_>> =
+        list(&story["scored"]).iter().map(|one| Input::One(text(&one["text"]))).collect();
     let found = reader("story").score(&texts, Long::Refuse).unwrap();
     for (found, expected) in found.iter().zip(list(&story["scored"])) {
         close(&found.tokens, &expected["logs"]);

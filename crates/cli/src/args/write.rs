@@ -111,6 +111,7 @@ pub struct Chat {
 }
 
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Score {
     /// The model: a folder, or a .gguf file
     #[arg(long, value_name = "MODEL")]

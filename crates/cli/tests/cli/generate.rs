@@ -145,5 +145,5 @@ fn requests_that_make_no_sense_are_refused() {
     refuse(&decoder, &["--ids", "5", "--beams", "0"]).refused_with("beams is 0", "1024");
     refuse(&decoder, &["--ids", "5", "--beams", "1000000"]).refused_with("beams is 1000000", "1024");
     refuse(&decoder, &["--ids", "5", "--returns", "2"]).refused_with("2 sequences", "sample");
-    refuse(&decoder, &[]).refused("--ids <IDS>");
+    refuse(&decoder, &[]).refused_with("no tokenizer", "--ids");
 }

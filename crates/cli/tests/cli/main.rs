@@ -6,6 +6,7 @@ mod formula;
 mod forward;
 mod generate;
 mod tasks;
+mod writing;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -126,7 +127,20 @@ fn encoder() -> Formula {
 #[test]
 fn help_starts_with_examples_for_every_verb() {
     let verbs = [
-        "explain", "formula", "forward", "generate", "show", "verify", "embed", "fill", "classify", "tag",
+        "explain",
+        "formula",
+        "forward",
+        "generate",
+        "show",
+        "verify",
+        "embed",
+        "translate",
+        "summarize",
+        "chat",
+        "score",
+        "fill",
+        "classify",
+        "tag",
         "answer",
     ];
     for verb in [None].into_iter().chain(verbs.map(Some)) {

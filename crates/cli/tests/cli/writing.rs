@@ -1,0 +1,145 @@
+//! The verbs that write text: prompts, translations, conversations, scores.
+
+use std::fs;
+
+use serde_json::Value;
+
+use super::{folder, run, run_into_closed_pipe, run_with_input};
+
+/// A tiny model that writes, with a tokenizer.
+fn model(name: &str) -> String {
+    format!("{}/../../fixtures/tasks/{name}", env!("CARGO_MANIFEST_DIR"))
+}
+
+fn expected(name: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(format!("{}/expected.json", model(name))).unwrap()).unwrap()
+}
+
+fn outputs(text: &str) -> Vec<Value> {
+    let document: Value = serde_json::from_str(text).unwrap();
+    assert_eq!(document["schema"], 1);
+    document["outputs"].as_array().unwrap().clone()
+}
+
+#[test]
+fn a_prompt_is_continued_as_text_and_as_json() {
+    let story = model("story");
+    let wanted = expected("story")["written"][0]["texts"][0].as_str().unwrap().to_owned();
+    let args = ["generate", "--model", &story, "--max-new-tokens", "12", "Once upon a time"];
+    assert_eq!(run(&args).ok(), format!("{wanted}\n"));
+    let json = outputs(&run(&[&args[..], &["--json"]].concat()).ok());
+    assert_eq!(
+        (json.len(), &json[0]["text"], &json[0]["finish"]),
+        (1, &Value::from(wanted), &Value::from("length"))
+    );
+    assert_eq!(json[0]["ids"].as_array().unwrap().len(), 12);
+    let beams = outputs(&run(&[&args[..], &["--json", "--beams", "3", "--returns", "2"]].concat()).ok());
+    let texts: Vec<&Value> = beams.iter().map(|output| &output["text"]).collect();
+    let wanted = &expected("story")["written"][1]["texts"];
+    assert_eq!(texts, [&wanted[0], &wanted[1]]);
+    assert!(beams[0]["score"].as_f64() > beams[1]["score"].as_f64());
+}
+
+#[test]
+fn prompts_from_a_stream_keep_their_order() {
+    let story = model("story");
+    let args = ["generate", "--model", &story, "--max-new-tokens", "4", "--json"];
+    let lines = ["The cat", "Once upon a time", "猫坐", "The dog ran"];
+    let many = outputs(&run_with_input(&args, lines.join("\n").as_bytes()).ok());
+    for (index, line) in lines.iter().enumerate() {
+        let alone = outputs(&run(&[&args[..], &[line]].concat()).ok());
+        assert_eq!((&many[index]["ids"], &many[index]["prompt"]), (&alone[0]["ids"], &Value::from(index)));
+    }
+}
+
+#[test]
+fn translations_keep_lines_and_name_languages() {
+    let languages = model("languages");
+    let wanted = expected("languages")["translated"][0].clone();
+    let args = ["translate", "--model", &languages, "--from", "en", "--to", "zh", "--max-new-tokens", "12"];
+    let text = wanted["text"].as_str().unwrap();
+    let lines = run_with_input(&args, format!("{text}\n\n{text}\n").as_bytes()).ok();
+    let translation = wanted["translation"].as_str().unwrap();
+    assert_eq!(lines, format!("{translation}\n\n{translation}\n"));
+    let json = outputs(&run(&[&args[..], &["--json", text]].concat()).ok());
+    assert_eq!(json[0]["text"], wanted["translation"]);
+    run(&["translate", "--model", &languages, "--to", "Klingon", "cat"])
+        .refused_with("Klingon", "it knows en");
+    run(&["translate", "--model", &model("story"), "cat"])
+        .refused_with("needs a model with an encoder", "show");
+}
+
+#[test]
+fn a_whole_file_is_one_text_to_summarise() {
+    let path = folder("writing_summary").join("article.txt");
+    fs::write(&path, "The cat sat.\nThe dog ran.\n").unwrap();
+    let (languages, path) = (model("languages"), path.to_str().unwrap().to_owned());
+    let args = ["summarize", "--model", &languages, "--max-new-tokens", "5", "--json", "--file", &path];
+    assert_eq!(outputs(&run(&args).ok()).len(), 2);
+    assert_eq!(outputs(&run(&[&args[..], &["--whole"]].concat()).ok()).len(), 1);
+}
+
+#[test]
+fn a_conversation_goes_on_over_lines_and_forgets_when_told() {
+    let talk = model("talk");
+    let wanted = expected("talk");
+    let answer = |index: usize| wanted[index]["answer"].as_str().unwrap().to_owned();
+    let said = |index: usize| wanted[index]["text"].as_str().unwrap().to_owned();
+    let args = ["chat", "--model", &talk, "--max-new-tokens", "10"];
+    let lines = format!("{}\n\n{}\n/reset\n{}\n/nonsense\n/quit\nnever said\n", said(0), said(1), said(0));
+    let ran = run_with_input(&args, lines.as_bytes());
+    assert!(ran.err.contains("/nonsense is no command"), "{}", ran.err);
+    assert_eq!(ran.ok(), format!("{}\n{}\n{}\n", answer(0), answer(1), answer(0)));
+    let arguments = run(&[&args[..], &[&said(0), &said(1)]].concat()).ok();
+    assert_eq!(arguments, format!("{}\n{}\n", answer(0), answer(1)));
+    let json = outputs(&run(&[&args[..], &["--json", &said(0)]].concat()).ok());
+    assert_eq!(json[0]["ids"], wanted[0]["ids"]);
+    let other = run(&[&args[..], &["--system", "You are a dog.", &said(0)]].concat()).ok();
+    assert_ne!(other, format!("{}\n", answer(0)));
+    // A message that is too long is told, and the conversation goes on.
+    let long = format!("{}\n{}\n", "cat ".repeat(600), said(0));
+    let ran = run_with_input(&args, long.as_bytes());
+    assert!(ran.err.contains("reads 512 at most"), "{}", ran.err);
+    assert_eq!(ran.ok(), format!("{}\n", answer(0)));
+    run(&["chat", "--model", &model("story"), "hello"]).refused_with("a chat template", "show");
+}
+
+#[test]
+fn texts_are_scored_token_by_token() {
+    let story = model("story");
+    let wanted = &expected("story")["scored"][0];
+    let text = wanted["text"].as_str().unwrap();
+    let json = outputs(&run(&["score", "--model", &story, "--json", text]).ok());
+    let logs: Vec<f64> = wanted["logs"].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+    let total: f64 = logs.iter().sum();
+    assert!((json[0]["log_likelihood"].as_f64().unwrap() - total).abs() < 1e-3);
+    assert_eq!(json[0]["tokens"].as_array().unwrap().len(), logs.len());
+    let lines = run(&["score", "--model", &story, "--tokens", text]).ok();
+    assert_eq!(lines.lines().count(), 1 + logs.len(), "{lines}");
+    let pair = run(&["score", "--model", &model("languages"), "--pairs", "The cat sat.\t猫坐着。"]).ok();
+    assert!(pair.contains("tokens"), "{pair}");
+    run(&["score", "--model", &model("languages"), "cat"]).refused_with("reads a source", "tab");
+}
+
+#[test]
+fn bad_wishes_are_refused_before_anything_is_written() {
+    let story = model("story");
+    let ask = |more: &[&str]| run(&[&["generate", "--model", &story, "The cat"], more].concat());
+    for (flags, why) in [
+        (&["--temperature", "NaN"][..], "temperature"),
+        (&["--temperature", "-1"], "temperature"),
+        (&["--top-p", "0"], "top_p"),
+        (&["--beams", "0"], "beams"),
+        (&["--beams", "1000000"], "beams"),
+        (&["--max-new-tokens", "1000000000"], "max-new-tokens"),
+    ] {
+        let ran = ask(flags);
+        assert_eq!(ran.code, Some(2), "{flags:?}: {}", ran.err);
+        assert!(ran.err.replace('_', "-").contains(&why.replace('_', "-")), "{flags:?}: {}", ran.err);
+    }
+    run(&["generate", "--model", &story, ""]).refused_with("nothing in it", "give a text");
+    run(&["generate", "--model", &story, &"cat ".repeat(90)]).refused("the model reads 64 at most");
+    run(&["generate", "--model", &model("fill"), "cat"]).refused_with("needs a model with a decoder", "show");
+    let ran = run_into_closed_pipe(&["generate", "--model", &story, "The cat"]);
+    assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+}
