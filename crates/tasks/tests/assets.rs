@@ -2,11 +2,13 @@
 //! repository: where one is absent from `$GLASSFORMER_ASSETS` (or `~/.cache/glassformer-assets`), its test says so and is
 //! skipped.
 
+use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use glassformer_cpu::Cpu;
-use glassformer_tasks::{Embed, Fill, Reader};
+use glassformer_engine::Finish;
+use glassformer_tasks::{Embed, Fill, Reader, Translate, Writer, silent};
 
 /// The folder of a model, if it is there.
 fn asset(name: &str) -> Option<PathBuf> {
@@ -86,4 +88,84 @@ fn blanks_are_filled_with_the_words_of_the_reference() {
             close(choice.score, score, 6e-5);
         }
     }
+}
+
+/// What a model writes after `prompt`, most likely token by most likely token.
+fn greedy(folder: &std::path::Path, prompt: &str, new: usize) -> String {
+    let writer = Writer::open(folder, Arc::new(Cpu::new(2))).unwrap();
+    let mut options = writer.usual();
+    options.decoding.max_new_tokens = Some(new);
+    options.decoding.beams = 1;
+    writer.generate(&[prompt], &options, &mut silent).unwrap()[0][0].text.clone()
+}
+
+/// The only GGUF file of an asset.
+fn gguf(name: &str) -> Option<PathBuf> {
+    let files = std::fs::read_dir(asset(name)?).ok()?.flatten().map(|entry| entry.path());
+    files.into_iter().find(|path| path.extension().is_some_and(|end| end == "gguf"))
+}
+
+#[test]
+fn stories_and_sequences_go_on_as_the_reference_tells_them() {
+    if let Some(folder) = asset("stories15m") {
+        let story = greedy(&folder, "Once upon a time", 40);
+        let expected = ", there was a little girl named Lily. She loved to play outside in the sunshine. One day, \
+                        she saw a big, red ball in the sky.";
+        assert!(story.starts_with(expected), "{story}");
+    }
+    for name in ["iglm/IgLM", "iglm/IgLM-S"] {
+        let Some(folder) = asset(name) else { continue };
+        let written = greedy(&folder, "[HEAVY][HUMAN]EVQLVESGGGLVQPGG", 40);
+        assert_eq!(written, "SLRLSCAASGFTFSSYWMSWVRQAPGKGLEWVANIKQDGS", "{name}");
+    }
+}
+
+#[test]
+fn chats_are_answered_in_english_and_chinese() {
+    let cases = [
+        ("smollm2", "What is the capital of France?", "The capital of France is Paris."),
+        ("qwen-coder-0.5b", "用一句话介绍北京。", "北京是一个非常大的城市，拥有丰富的历史和文化。"),
+    ];
+    for (name, question, expected) in cases {
+        let Some(file) = gguf(name) else { continue };
+        let writer = Writer::open(&file, Arc::new(Cpu::new(2))).unwrap();
+        let mut chat = writer.chat(writer.usual()).unwrap();
+        let mut heard = String::new();
+        let answer = chat.say(question, &mut |piece| {
+            heard += piece;
+            ControlFlow::Continue(())
+        });
+        let answer = answer.unwrap();
+        assert_eq!((answer.text.as_str(), answer.finish), (expected, Finish::Eos), "{name}");
+        assert_eq!(heard, expected, "{name}");
+    }
+}
+
+#[test]
+fn chinese_becomes_english_from_both_folders() {
+    let (park, station) = ("今天天气很好，我们去公园散步吧。", "请问火车站怎么走？");
+    for name in ["opus-zh-en", "opus-zh-en/ctranslate2"] {
+        let Some(folder) = asset(name) else { continue };
+        let writer = Writer::open(&folder, Arc::new(Cpu::new(2))).unwrap();
+        let mut options = Translate { generate: writer.usual(), ..Translate::default() };
+        options.generate.decoding.beams = 1;
+        let english = writer.translate(&[park, station], &options).unwrap();
+        assert_eq!(
+            english,
+            ["It's a nice day. Let's go for a walk in the park.", "What's the train station?"],
+            "{name}"
+        );
+        options.generate.decoding.beams = 6;
+        let english = writer.translate(&[station], &options).unwrap();
+        assert_eq!(english, ["Excuse me, where's the train station?"], "{name}");
+    }
+}
+
+#[test]
+fn a_step_gets_its_title() {
+    let Some(folder) = asset("flan-t5-title") else { return };
+    let writer = Writer::open(&folder, Arc::new(Cpu::new(2))).unwrap();
+    let step = "summarize agent step: intent: Adding dark mode | actions: edit, create | files: theme.css, settings.tsx | \
+                symbols: ThemeProvider, useTheme | notes: Users asked for a dark colour scheme in the settings page.";
+    assert_eq!(writer.summarize(&[step], &writer.usual()).unwrap(), ["Add dark mode to settings page"]);
 }
