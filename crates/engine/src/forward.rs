@@ -118,7 +118,8 @@ impl Passes {
         let prepared = match self.prepared.take() {
             Some(prepared) if prepared.capacity.covers(&need) => prepared,
             before => {
-                let capacity = before.map_or(need, |before| before.capacity.union(&need));
+                // What was prepared before stays until then: its weights can be used again.
+                let capacity = before.as_ref().map_or(need, |before| before.capacity.union(&need));
                 let runner = self.backend.prepare(&self.graph, &self.model, &capacity)?;
                 let spans = [Vec::new(), Vec::new()];
                 let forward = Forward { graph: self.graph.clone(), state: State::default(), spans };

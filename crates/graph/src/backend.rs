@@ -39,6 +39,12 @@ pub trait Runner: Send + Sync {
 pub trait Constants {
     /// The numbers of the weight `name`, row-major.
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>>;
+
+    /// A number that stands for exactly these weights, where they never change: what gives the same one gives the same
+    /// weights, so a backend may keep what it made of them for the next graph.
+    fn identity(&self) -> Option<u64> {
+        None
+    }
 }
 
 impl<S: std::hash::BuildHasher> Constants for HashMap<String, Tensor, S> {
@@ -352,7 +358,7 @@ fn note<T: PartialEq>(list: &mut Vec<T>, item: T) {
     }
 }
 
-/// Reads all weights of `graph`, checked: there, of the right size, finite. The largest come first: a weight is there twice
+/// Reads the weights of `graph` that are wanted, checked: there, of the right size, finite. The largest come first: a weight is there twice
 /// while it is prepared, and nothing else is there yet.
 ///
 /// # Errors
@@ -360,10 +366,11 @@ fn note<T: PartialEq>(list: &mut Vec<T>, item: T) {
 fn checked<'a>(
     graph: &Graph,
     weights: &'a dyn Constants,
+    wanted: impl Fn(crate::Value) -> bool,
     mut take: impl FnMut(crate::Value, Cow<'a, [f32]>),
 ) -> Result<(), Error> {
     let size = |shape: Shape| if let Rows::Fixed(rows) = shape.rows { rows * shape.width } else { 0 };
-    let mut leaves: Vec<_> = graph.leaves(Leaf::Weight).collect();
+    let mut leaves: Vec<_> = graph.leaves(Leaf::Weight).filter(|(value, _)| wanted(*value)).collect();
     leaves.sort_by_key(|(_, info)| std::cmp::Reverse(size(info.shape)));
     for (value, info) in leaves {
         let shape = info.shape;
@@ -392,6 +399,19 @@ impl Graph {
         weights: &'a dyn Constants,
         take: impl FnMut(crate::Value, Cow<'a, [f32]>),
     ) -> Result<(), Error> {
-        checked(self, weights, take)
+        checked(self, weights, |_| true, take)
+    }
+
+    /// The same of those that are `wanted` alone.
+    ///
+    /// # Errors
+    /// The first weight that is not.
+    pub fn read_wanted<'a>(
+        &self,
+        weights: &'a dyn Constants,
+        wanted: impl Fn(crate::Value) -> bool,
+        take: impl FnMut(crate::Value, Cow<'a, [f32]>),
+    ) -> Result<(), Error> {
+        checked(self, weights, wanted, take)
     }
 }

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use glassformer_formula::Formula;
 use glassformer_graph::ops::Which;
@@ -48,7 +49,12 @@ impl Source for Plain {
 pub struct Model {
     formula: Formula,
     weights: Arc<dyn Source>,
+    /// Stands for the weights, which never change.
+    identity: u64,
 }
+
+/// How many models there were.
+static MODELS: AtomicU64 = AtomicU64::new(0);
 
 impl Model {
     /// `formula` with `weights`.
@@ -80,7 +86,7 @@ impl Model {
         if !misfits.is_empty() {
             return Err(Error::Weights(misfits));
         }
-        Ok(Self { formula, weights })
+        Ok(Self { formula, weights, identity: MODELS.fetch_add(1, Ordering::Relaxed) })
     }
 
     /// `formula` with weights drawn from `seed`.
@@ -163,6 +169,10 @@ impl Model {
 impl Constants for Model {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         self.weights.get(name)
+    }
+
+    fn identity(&self) -> Option<u64> {
+        Some(self.identity)
     }
 }
 

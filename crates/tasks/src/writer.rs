@@ -231,8 +231,8 @@ impl Writer {
         {
             return Ok(generator.clone());
         }
-        let had = prepared.take().map(|(room, _)| room); // its weights go before the new ones come
-        let had = had.unwrap_or(Room::new(1, 0, 0));
+        // What is there stays until the new one is made: its weights are prepared already, and are shared.
+        let had = prepared.as_ref().map_or(Room::new(1, 0, 0), |(room, _)| *room);
         let limit = longest(&self.checkpoint, None).unwrap_or(usize::MAX);
         let round = |need: usize, had: usize| {
             let round = need.div_ceil(ROUND).saturating_mul(ROUND).min(limit.max(need));

@@ -1,5 +1,8 @@
 //! What a plan holds that never changes: weights, packed or as they are, and tables of sines and cosines.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
 use glassformer_graph::ops::{Rotate, Sinusoid};
 use glassformer_graph::{Error, Graph, Value};
 use glassformer_tensor::Buffer;
@@ -36,22 +39,91 @@ impl Constant {
     }
 }
 
-/// Makes all that is wanted. Each weight is read once, checked, and kept only in the forms that are used.
+/// What plans of the same weights share: an encoder's plan and its decoder's, or one with more room than the one before.
+/// Only what some plan still holds is here.
+#[derive(Default)]
+pub(super) struct Shelf {
+    held: Mutex<HashMap<Label, Weak<Constant>>>,
+}
+
+/// Which weights, which of them, in which form: packed so, or as it is.
+type Label = (u64, String, Option<Packs>);
+
+impl Shelf {
+    fn find(&self, label: &Label) -> Option<Arc<Constant>> {
+        self.held().get(label)?.upgrade()
+    }
+
+    fn put(&self, label: Label, constant: &Arc<Constant>) {
+        let mut held = self.held();
+        held.retain(|_, constant| constant.strong_count() > 0);
+        held.insert(label, Arc::downgrade(constant));
+    }
+
+    /// Nothing is ever half done in here, so another thread's panic leaves it as good as it was.
+    fn held(&self) -> MutexGuard<'_, HashMap<Label, Weak<Constant>>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes all that is wanted and not yet on the `shelf`. Each weight is read once, checked, and kept only in the forms that are
+/// used.
 pub(super) fn make(
     wanted: &[Wanted],
     graph: &Graph,
     weights: &dyn glassformer_graph::Constants,
-) -> Result<Vec<Constant>, Error> {
-    let mut made: Vec<Option<Constant>> = wanted.iter().map(table).collect();
-    graph.read_weights(weights, |value, data| {
-        for (wanted, made) in wanted.iter().zip(&mut made) {
+    shelf: &Shelf,
+) -> Result<Vec<Arc<Constant>>, Error> {
+    let label = |wanted: &Wanted| {
+        let (value, form) = match wanted {
+            Wanted::Plain(value) => (*value, None),
+            Wanted::Packed(value, packs) => (*value, Some(*packs)),
+            Wanted::Sinusoid(..) | Wanted::Turns(..) => return None,
+        };
+        Some((weights.identity()?, graph.info(value).name.clone(), form))
+    };
+    let found = |wanted: &Wanted| match label(wanted) {
+        Some(label) => shelf.find(&label),
+        None => table(wanted).map(Arc::new),
+    };
+    let mut made: Vec<Option<Arc<Constant>>> = wanted.iter().map(found).collect();
+    // A weight in no form at all is read too: it is checked all the same.
+    let done: HashSet<Value> = wanted
+        .iter()
+        .zip(&made)
+        .filter(|(_, made)| made.is_some())
+        .filter_map(|(wanted, _)| wanted.of())
+        .collect();
+    let open: HashSet<Value> = wanted
+        .iter()
+        .zip(&made)
+        .filter(|(_, made)| made.is_none())
+        .filter_map(|(wanted, _)| wanted.of())
+        .collect();
+    let unread = |value: Value| open.contains(&value) || !done.contains(&value);
+    graph.read_wanted(weights, unread, |value, data| {
+        for (wanted, made) in wanted.iter().zip(&mut made).filter(|(_, made)| made.is_none()) {
             if let Some(constant) = weight(wanted, graph, value, &data) {
+                let constant = Arc::new(constant);
+                if let Some(label) = label(wanted) {
+                    shelf.put(label, &constant);
+                }
                 *made = Some(constant);
             }
         }
     })?;
     // Every weight of a graph is read, so nothing is missing here.
     Ok(made.into_iter().flatten().collect())
+}
+
+impl Wanted {
+    /// The weight that it is made of.
+    fn of(&self) -> Option<Value> {
+        match self {
+            Self::Plain(value) | Self::Packed(value, _) => Some(*value),
+            Self::Sinusoid(..) | Self::Turns(..) => None,
+        }
+    }
 }
 
 fn weight(wanted: &Wanted, graph: &Graph, value: Value, data: &[f32]) -> Option<Constant> {

@@ -15,7 +15,7 @@ use crate::context::{Block, Context, PagesAt, pairs};
 use crate::isa::Isa;
 use crate::kernels::{self, Call, Effort};
 use crate::team::{Team, Worker};
-use constants::Constant;
+use constants::{Constant, Shelf};
 use draft::{Count, Draft, Drafted, Home, Slot, SlotId, Step};
 
 mod constants;
@@ -66,6 +66,7 @@ pub struct Cpu {
     team: Arc<Team>,
     isa: Isa,
     sharing: Sharing,
+    shelf: Shelf,
 }
 
 impl Cpu {
@@ -81,7 +82,12 @@ impl Cpu {
     pub fn with_isa(threads: usize, isa: Isa) -> Self {
         assert!(isa.is_available(), "this machine does not have {isa}");
         let threads = NonZeroUsize::new(threads).unwrap_or(NonZeroUsize::MIN);
-        Self { team: Arc::new(Team::new(threads)), isa, sharing: Sharing::Worthwhile }
+        Self {
+            team: Arc::new(Team::new(threads)),
+            isa,
+            sharing: Sharing::Worthwhile,
+            shelf: Shelf::default(),
+        }
     }
 
     /// Shares out even what one thread would do faster: for tests and measurements.
@@ -121,7 +127,7 @@ impl Backend for Cpu {
             });
         }
         Ok(Box::new(Plan {
-            constants: constants::make(&wanted, graph, weights)?,
+            constants: constants::make(&wanted, graph, weights, &self.shelf)?,
             limits: Limits::of(graph),
             graph: graph.clone(),
             capacity: *capacity,
@@ -151,7 +157,7 @@ struct Plan {
     /// How many steps each phase has.
     phases: Vec<usize>,
     outputs: Vec<SlotId>,
-    constants: Vec<Constant>,
+    constants: Vec<Arc<Constant>>,
     /// Where in the arena the workers' scratch begins: behind all values.
     scratch_at: usize,
     /// Floats of scratch that each worker has.
