@@ -5,7 +5,7 @@ use std::path::Path;
 use glassformer_families::{self as families, Checkpoint};
 use glassformer_formula::{Depth, Formula, Head, Mix, Side, Source};
 use glassformer_model::{Parameter, parameters};
-use glassformer_tokens::Tokenizer;
+use glassformer_tokens::{ChatTemplate, Tokenizer};
 use glassformer_weights::{Format, Weights};
 
 use crate::Error;
@@ -60,6 +60,10 @@ impl Card {
         let formula = checkpoint.model.formula().clone();
         let own = parameters(&formula).map_err(families::Error::from)?;
         let tokenizer = crate::tokenizer(path).map_err(|error| error.to_string());
+        let template = match &tokenizer {
+            Ok(tokenizer) => crate::chat_template(path, tokenizer)?,
+            Err(_) => None,
+        };
         let stored = |name: &str| {
             let view = weights.get(name)?;
             let (dtype, shape) = (view.dtype().name(), view.shape().to_vec());
@@ -78,7 +82,7 @@ impl Card {
             longest: longest(&checkpoint, tokenizer.as_ref().ok()),
             memory: memory(&own),
             page_bytes: formula.target.as_ref().map(page_bytes),
-            tasks: tasks(&formula, tokenizer.as_ref().ok()),
+            tasks: tasks(&formula, tokenizer.as_ref().ok(), template.as_ref()),
             labels: labels(&checkpoint),
             kind: checkpoint.kind,
             tokenizer,
@@ -155,8 +159,14 @@ fn labels(checkpoint: &Checkpoint) -> Vec<String> {
 }
 
 /// What each task needs that there is not.
-fn tasks(formula: &Formula, tokenizer: Option<&Tokenizer>) -> Vec<(&'static str, Result<(), &'static str>)> {
+fn tasks(
+    formula: &Formula,
+    tokenizer: Option<&Tokenizer>,
+    template: Option<&ChatTemplate>,
+) -> Vec<(&'static str, Result<(), &'static str>)> {
     let encoder = formula.target.is_none();
+    let both = formula.source.is_some() && !encoder;
+    let talks = formula.source.is_none() && template.is_some();
     let needs = |there: bool, what: &'static str| if there { Ok(()) } else { Err(what) };
     let reads = needs(tokenizer.is_some(), "a tokenizer in the folder");
     let masks = tokenizer.is_none_or(|tokenizer| tokenizer.special().mask.is_some());
@@ -171,6 +181,10 @@ fn tasks(formula: &Formula, tokenizer: Option<&Tokenizer>) -> Vec<(&'static str,
         ("classify", needs(classes, "a head for classes").and(reads)),
         ("tag", needs(tags, "a head for tags").and(reads)),
         ("answer", needs(spans, "a head for answers").and(reads)),
+        ("score", needs(words, "a head for words").and(reads)),
         ("generate", needs(!encoder && words, "a decoder with a head for words")),
+        ("translate", needs(both, "an encoder and a decoder").and(reads)),
+        ("summarize", needs(both, "an encoder and a decoder").and(reads)),
+        ("chat", needs(talks, "a decoder alone, and a chat template").and(reads)),
     ]
 }
