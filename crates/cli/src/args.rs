@@ -242,4 +242,7 @@ pub struct Generate {
     /// The result as JSON
     #[arg(long)]
     pub json: bool,
+    /// With the logarithm of each token's probability
+    #[arg(long, requires = "json")]
+    pub logprobs: bool,
 }

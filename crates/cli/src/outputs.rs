@@ -2,7 +2,8 @@
 
 use std::io::{self, ErrorKind, Write};
 
-use serde_json::Value;
+use glassformer::Finish;
+use serde_json::{Value, json};
 
 use crate::failure::Failure;
 
@@ -24,6 +25,32 @@ impl Form {
 /// A number with the digits that it has: 0.1, not 0.10000000149011612, which is the same in twice the bits.
 pub fn number(x: f32) -> Value {
     x.to_string().parse::<f64>().map_or(Value::Null, Value::from)
+}
+
+/// What a model wrote.
+pub struct Wrote<'w> {
+    pub ids: &'w [u32],
+    pub text: Option<&'w str>,
+    pub score: Option<f32>,
+    pub finish: Finish,
+    pub logprobs: &'w [f32],
+}
+
+impl Wrote<'_> {
+    /// As the design's raw door promises it; log-probabilities where they were asked for.
+    pub fn json(&self) -> Value {
+        let finish = match self.finish {
+            Finish::Eos => "eos",
+            Finish::Length => "length",
+            Finish::Stop => "stop",
+        };
+        let score = self.score.map(number);
+        let mut value = json!({ "ids": self.ids, "text": self.text, "score": score, "finish": finish });
+        if !self.logprobs.is_empty() {
+            value["logprobs"] = self.logprobs.iter().map(|&log| number(log)).collect();
+        }
+        value
+    }
 }
 
 /// Writes results one by one.

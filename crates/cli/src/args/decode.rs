@@ -68,12 +68,18 @@ pub struct Decode {
     /// No run of so many tokens occurs twice; 0 is no such rule
     #[arg(long, value_name = "N")]
     pub no_repeat_ngram: Option<usize>,
+    /// A run of token ids that never occurs; may be repeated
+    #[arg(long, value_name = "IDS")]
+    pub bad_words: Vec<String>,
     /// Token ids that are never written
     #[arg(long, value_name = "IDS")]
     pub suppress: Option<String>,
     /// The id that is written first
     #[arg(long, value_name = "ID")]
     pub forced_first: Option<u32>,
+    /// The id that is written last where the text is as long as it may be
+    #[arg(long, value_name = "ID")]
+    pub forced_last: Option<u32>,
 }
 
 /// The reference's three ways.
@@ -113,6 +119,12 @@ impl Decode {
         decoding.sampling = self.sampling(decoding.sampling);
         if let Some(text) = &self.suppress {
             decoding.suppress = ids::parse("--suppress", text)?;
+        }
+        for run in &self.bad_words {
+            decoding.bad_words.push(ids::parse("--bad-words", run)?);
+        }
+        if let Some(last) = self.forced_last {
+            decoding.forced_last = vec![last];
         }
         decoding.forced_first = self.forced_first.or(decoding.forced_first);
         Ok(())

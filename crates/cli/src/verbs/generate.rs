@@ -9,6 +9,7 @@ use glassformer::{Decoding, Finish, Generated, Generator, Request, Room, tasks};
 use crate::args::Generate as Args;
 use crate::console::{Console, result};
 use crate::failure::Failure;
+use crate::outputs::Wrote;
 use crate::{ids, load};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
@@ -22,6 +23,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     if let Some(end) = args.end {
         decoding.end = vec![end];
     }
+    decoding.logprobs = args.logprobs.then_some(0);
     if let Some(problem) = decoding.check().into_iter().next() {
         return Err(Failure::new(problem.what, problem.hint));
     }
@@ -84,13 +86,9 @@ fn request(args: &Args, formula: &Formula, decoding: Decoding) -> Result<Request
 /// The results, as the design's raw door promises them; text where the folder has a tokenizer.
 fn json(outputs: &[Generated], tokenizer: Option<&Tokenizer>) -> serde_json::Value {
     let output = |generated: &Generated| {
-        let finish = match generated.finish {
-            Finish::Eos => "eos",
-            Finish::Length => "length",
-            Finish::Stop => "stop",
-        };
         let text = tokenizer.and_then(|tokenizer| tokenizer.decode(&generated.ids, SpecialText::Skip).ok());
-        serde_json::json!({ "ids": generated.ids, "text": text, "score": generated.score, "finish": finish })
+        let Generated { ids, score, finish, logprobs, .. } = generated;
+        Wrote { ids, text: text.as_deref(), score: *score, finish: *finish, logprobs }.json()
     };
     serde_json::json!({ "schema": 1, "outputs": outputs.iter().map(output).collect::<Vec<_>>() })
 }

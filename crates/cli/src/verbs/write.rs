@@ -3,7 +3,6 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use glassformer::Finish;
 use glassformer::tasks::{self, Input, Likelihood, Written};
 use serde_json::{Value, json};
 
@@ -12,7 +11,7 @@ use crate::args;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::load;
-use crate::outputs::{Form, Outputs, number};
+use crate::outputs::{Form, Outputs, Wrote, number};
 
 pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
     let writer = load::writer(&args.model, console)?;
@@ -83,6 +82,7 @@ pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure>
     if let Some(end) = args.end {
         options.decoding.end = vec![end];
     }
+    options.decoding.logprobs = args.logprobs.then_some(0);
     options.stop.extend(args.stop.iter().cloned());
     options.prefix = args.prefix.clone().unwrap_or_default();
     options.long = long(args.truncate);
@@ -120,11 +120,8 @@ pub fn show(piece: &str) -> ControlFlow<()> {
 
 /// What was written, as JSON.
 pub fn value(prompt: usize, written: &Written) -> Value {
-    let finish = match written.finish {
-        Finish::Eos => "eos",
-        Finish::Length => "length",
-        Finish::Stop => "stop",
-    };
-    let score = written.score.map(number);
-    json!({ "prompt": prompt, "ids": written.ids, "text": written.text, "score": score, "finish": finish })
+    let Written { text, ids, score, finish, logprobs } = written;
+    let mut value = Wrote { ids, text: Some(text), score: *score, finish: *finish, logprobs }.json();
+    value["prompt"] = prompt.into();
+    value
 }

@@ -38,6 +38,16 @@ fn a_prompt_is_continued_as_text_and_as_json() {
     let wanted = &expected("story")["written"][1]["texts"];
     assert_eq!(texts, [&wanted[0], &wanted[1]]);
     assert!(beams[0]["score"].as_f64() > beams[1]["score"].as_f64());
+    let logs = outputs(&run(&[&args[..], &["--json", "--logprobs"]].concat()).ok())[0]["logprobs"].clone();
+    assert!(logs.as_array().unwrap().iter().all(|log| log.as_f64().unwrap() < 0.0) && logs[11].is_f64(), "{logs}");
+    // What may not come does not, and what must come last does.
+    let ids = json[0]["ids"].as_array().unwrap();
+    let (first, third) = (ids[0].to_string(), ids[2].to_string());
+    let flags = ["--json", "--suppress", &first, "--bad-words", &third, "--forced-last", "7"];
+    let other = outputs(&run(&[&args[..], &flags].concat()).ok())[0]["ids"].clone();
+    let other: Vec<String> = other.as_array().unwrap().iter().map(Value::to_string).collect();
+    assert!(!other.contains(&first) && !other.contains(&third), "{other:?}");
+    assert_eq!(other[11], "7");
 }
 
 #[test]
