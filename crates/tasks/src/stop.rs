@@ -5,8 +5,10 @@ use std::sync::Arc;
 use glassformer_engine::{Finish, Stopper};
 use glassformer_tokens::{SpecialText, Stream, Tokenizer};
 
-use crate::writer::SPECIAL;
 use crate::{Error, Written};
+
+/// How special tokens are written in results: not at all.
+const SPECIAL: SpecialText = SpecialText::Skip;
 
 /// Ends a text when one of several texts has come.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use glassformer_engine::{Decoding, Event, Finish, Generated, Generator, Request, Room};
 use glassformer_families::{Checkpoint, generation};
 use glassformer_graph::Backend;
-use glassformer_tokens::{ChatTemplate, Special, SpecialText, Tokenizer};
+use glassformer_tokens::{ChatTemplate, Special, Tokenizer};
 
 use crate::reader::longest;
 use crate::stop::{Held, StopTexts};
@@ -275,6 +275,3 @@ pub fn silent(_: usize, _: &str) -> ControlFlow<()> {
 pub(crate) fn bare(tokenizer: &Tokenizer, text: &str) -> Result<Vec<u32>, Error> {
     Ok(tokenizer.encode(text, Special::Leave)?.ids)
 }
-
-/// How special tokens are written in results: not at all.
-pub(crate) const SPECIAL: SpecialText = SpecialText::Skip;

@@ -39,7 +39,10 @@ fn a_prompt_is_continued_as_text_and_as_json() {
     assert_eq!(texts, [&wanted[0], &wanted[1]]);
     assert!(beams[0]["score"].as_f64() > beams[1]["score"].as_f64());
     let logs = outputs(&run(&[&args[..], &["--json", "--logprobs"]].concat()).ok())[0]["logprobs"].clone();
-    assert!(logs.as_array().unwrap().iter().all(|log| log.as_f64().unwrap() < 0.0) && logs[11].is_f64(), "{logs}");
+    assert!(
+        logs.as_array().unwrap().iter().all(|log| log.as_f64().unwrap() < 0.0) && logs[11].is_f64(),
+        "{logs}"
+    );
     // What may not come does not, and what must come last does.
     let ids = json[0]["ids"].as_array().unwrap();
     let (first, third) = (ids[0].to_string(), ids[2].to_string());
