@@ -52,6 +52,13 @@ impl Console {
         }
     }
 
+    /// Says at the end what the run took, to who wants details.
+    pub fn end(&self) {
+        if let Some(bytes) = peak_memory() {
+            self.detail(|| format!("peak memory {:.1} MB", bytes as f64 / 1e6));
+        }
+    }
+
     fn say(&self, needs: Talk, text: &str) {
         if self.talk >= needs {
             // If even stderr is closed there is nobody left to tell.
@@ -65,8 +72,8 @@ impl Console {
             Paint::Colour => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
             Paint::Plain => ("", "", ""),
         };
-        let hint = failure.hint.as_ref().map(|hint| format!("{cyan}hint:{end} {hint}\n"));
-        let text = format!("{red}error:{end} {}\n{}", failure.message, hint.unwrap_or_default());
+        let (message, hint) = (harmless(&failure.message), harmless(&failure.hint));
+        let text = format!("{red}error:{end} {message}\n{cyan}hint:{end} {hint}\n");
         let _ = io::stderr().write_all(text.as_bytes());
     }
 
@@ -95,6 +102,24 @@ impl Console {
     pub fn backend(&self) -> Cpu {
         Cpu::new(self.threads())
     }
+}
+
+/// A message may quote a file, and a file may hold codes that a terminal obeys: they are shown, not sent.
+fn harmless(text: &str) -> String {
+    let shown = |c: char| match c {
+        '\n' => "\n".to_owned(),
+        c if c.is_control() => c.escape_default().to_string(),
+        c => c.to_string(),
+    };
+    text.chars().map(shown).collect()
+}
+
+/// The most memory that this process has held so far, in bytes, where the system tells.
+fn peak_memory() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kilobytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kilobytes * 1024)
 }
 
 /// Writes a result. A reader that has seen enough and closes the pipe is no failure.

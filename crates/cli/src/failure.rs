@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use glassformer::formula::Problems;
 use glassformer::{engine, explain, families, graph, model, tasks, tokens, weights};
 
 /// The exit code of a negative result.
@@ -13,24 +14,53 @@ pub const USAGE: u8 = 2;
 /// How many weights that do not fit are listed: a model of another family has thousands.
 const LISTED: usize = 8;
 
+/// The hint of what should never be seen.
+const FAULT: &str = "this is a fault of glassformer itself: please report it";
+
+const EXAMPLE: &str = "`glassformer formula --name original --notation toml` prints a formula that works";
+
+const BELONGS: &str = "check that config.json belongs to these weights";
+
 /// Why a verb could not do its work.
 #[derive(Debug)]
 pub struct Failure {
-    /// What is wrong.
+    /// What is wrong: one line, or a line and a list under it.
     pub message: String,
     /// What to do.
-    pub hint: Option<String>,
+    pub hint: String,
 }
 
 impl Failure {
     /// `message`, and `hint` as what to do.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: Some(hint.into()) }
+        Self { message: message.into(), hint: hint.into() }
     }
 
-    /// An error whose own text says what to do.
+    /// An error whose own text says behind its last `; ` what to do. What says nothing of the kind is no fault of the user's.
     fn plain(error: &impl fmt::Display) -> Self {
-        Self { message: error.to_string(), hint: None }
+        let text = error.to_string();
+        match text.rsplit_once("; ") {
+            Some((message, hint)) => Self::new(message, hint),
+            None => Self::new(text, FAULT),
+        }
+    }
+
+    /// A formula that cannot work; one reason has its own hint, several are a list and each has its own.
+    fn formula(from: &str, problems: &Problems, hint: &str) -> Self {
+        match problems.list() {
+            [only] => {
+                let message = format!("{from} cannot work: {}: {}", only.field, only.why);
+                Self::new(message, format!("{}; {hint}", only.hint))
+            }
+            all => {
+                let mut lines = vec![format!("{from} cannot work:")];
+                lines.extend(all.iter().take(LISTED).map(ToString::to_string));
+                if all.len() > LISTED {
+                    lines.push(format!("and {} more", all.len() - LISTED));
+                }
+                Self::new(lines.join("\n  "), hint)
+            }
+        }
     }
 }
 
@@ -76,10 +106,8 @@ impl From<model::Error> for Failure {
                     "formula.toml and model.safetensors must describe the same model",
                 )
             }
-            model::Error::Formula(_) | model::Error::File { .. } => Self::new(
-                error.to_string(),
-                "`glassformer formula --name original --notation toml` prints a formula that works",
-            ),
+            model::Error::Formula(problems) => Self::formula("the formula", &problems, EXAMPLE),
+            model::Error::File { .. } => Self::new(error.to_string(), EXAMPLE),
             error => Self::plain(&error),
         }
     }
@@ -88,13 +116,17 @@ impl From<model::Error> for Failure {
 impl From<families::Error> for Failure {
     fn from(error: families::Error) -> Self {
         match error {
+            families::Error::Model(model::Error::Formula(problems)) => {
+                Self::formula("the formula of config.json", &problems, BELONGS)
+            }
             families::Error::Model(error) => error.into(),
             families::Error::Weights(error) => error.into(),
             families::Error::Unknown { .. } => {
                 let known = families::known().collect::<Vec<_>>().join(", ");
                 Self::new(error.to_string(), format!("known: {known}"))
             }
-            error => Self::new(error.to_string(), "check that config.json belongs to these weights"),
+            families::Error::Unread(_) => Self::plain(&error),
+            error => Self::new(error.to_string(), BELONGS),
         }
     }
 }
@@ -144,7 +176,7 @@ impl From<explain::Error> for Failure {
             explain::Error::Engine(error) => error.into(),
             explain::Error::Model(error) => error.into(),
             explain::Error::Graph(error) => error.into(),
-            error => Self::new(error.to_string(), "this is a fault of glassformer itself: please report it"),
+            error => Self::new(error.to_string(), FAULT),
         }
     }
 }

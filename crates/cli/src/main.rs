@@ -40,14 +40,16 @@ fn main() -> ExitCode {
         }
     };
     let console = Console::new(&args.globals);
-    match run(&args, &console) {
+    let code = match run(&args, &console) {
         Ok(Done::Well) => ExitCode::SUCCESS,
         Ok(Done::Negative) => ExitCode::from(failure::NEGATIVE),
         Err(failure) => {
             console.fail(&failure);
             ExitCode::from(failure::USAGE)
         }
-    }
+    };
+    console.end();
+    code
 }
 
 fn run(args: &Args, console: &Console) -> Result<Done, Failure> {

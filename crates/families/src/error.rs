@@ -53,6 +53,9 @@ pub enum Error {
 }
 
 fn list(lines: &[String]) -> String {
+    if let [only] = lines {
+        return format!(" {only}");
+    }
     let shown = lines.iter().take(12).fold(String::new(), |text, line| text + "\n  " + line);
     let more = lines.len().saturating_sub(12);
     if more > 0 { format!("{shown}\n  and {more} more") } else { shown }

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// The system refused an operation on a file.
-    #[error("cannot {action} {}: {source}", .path.display())]
+    #[error("cannot {action} {}: {source}; check the path, and that it may be read", .path.display())]
     Io {
         /// What was tried: a verb.
         action: &'static str,
@@ -91,7 +91,7 @@ pub enum Error {
     },
 
     /// A chat template does not parse, or asks for something that it cannot have.
-    #[error("chat template, line {line}: {reason}")]
+    #[error("chat template, line {line}: {reason}; fetch the model again, or give a template of your own")]
     Template {
         /// Where in the template, counted from one.
         line: usize,
@@ -100,7 +100,7 @@ pub enum Error {
     },
 
     /// The chat template itself refused the conversation, with `raise_exception`.
-    #[error("the chat template refuses this conversation: {message}")]
+    #[error("the chat template refuses this conversation: {message}; change the conversation")]
     Refused {
         /// The template's own words.
         message: String,
@@ -116,7 +116,7 @@ pub enum Error {
     },
 
     /// A conversation is not what a chat template can be given.
-    #[error("the conversation cannot be rendered: {reason}")]
+    #[error("the conversation cannot be rendered: {reason}; change the conversation")]
     Conversation {
         /// What is wrong.
         reason: String,
@@ -135,11 +135,12 @@ impl Error {
     }
 }
 
-/// A text from a file, short enough for a message.
+/// A text from a file, short enough for a message, and in one line.
 pub(crate) fn clip(text: &str) -> String {
     const LONGEST: usize = 300;
-    match text.char_indices().nth(LONGEST) {
-        None => text.to_owned(),
-        Some((end, _)) => format!("{}…", &text[..end]),
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    match line.char_indices().nth(LONGEST) {
+        None => line,
+        Some((end, _)) => format!("{}…", &line[..end]),
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum Error {
     /// The system refused an operation on a file.
-    #[error("cannot {action} {}: {source}", .path.display())]
+    #[error("cannot {action} {}: {source}; check the path, and that it may be read or written", .path.display())]
     Io {
         /// What was tried: a verb.
         action: &'static str,
