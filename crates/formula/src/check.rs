@@ -24,7 +24,7 @@ pub mod limits {
     /// Token ids, classes, tags, token types.
     pub const VOCABULARY: usize = 1 << 28;
     /// Applications of a block.
-    pub const LAYERS: usize = 1 << 14;
+    pub const LAYERS: usize = 1 << 11;
     /// Sublayers of one block.
     pub const SUBLAYERS: usize = 64;
     /// Cuts of a vocabulary into clusters.
@@ -33,7 +33,9 @@ pub mod limits {
     pub const POOLS: usize = 16;
     /// Heads of one attention, and numbers per head.
     pub const HEADS: usize = 1 << 16;
-    /// Rows: positions, windows, remembered segments, rows that a projection covers.
+    /// Rows of earlier segments that a stack remembers: they are there from the beginning.
+    pub const MEMORY: usize = 1 << 16;
+    /// Rows: positions, windows, rows that a projection covers.
     pub const ROWS: usize = 1 << 30;
     /// The side of a patch in pixels, and numbers per pixel.
     pub const PIXELS: usize = 1 << 12;

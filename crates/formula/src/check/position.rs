@@ -346,7 +346,7 @@ fn buckets(report: &mut Report, at: &str, stack: &Stack, count: usize, max_dista
 }
 
 fn transformer_xl(report: &mut Report, place: &Place<'_>, at: &str, stack: &Stack, memory: usize) {
-    report.size_or_none(format!("{at}.memory"), memory, limits::ROWS);
+    report.size_or_none(format!("{at}.memory"), memory, limits::MEMORY);
     even_width(report, at, stack.width);
     if place.half == Half::Source {
         report.refuse(
