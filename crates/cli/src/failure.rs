@@ -38,10 +38,15 @@ impl Failure {
 
     /// An error whose own text says behind its last `; ` what to do. What says nothing of the kind is no fault of the user's.
     fn plain(error: &impl fmt::Display) -> Self {
+        Self::split(error, FAULT)
+    }
+
+    /// An error whose own text says behind its last `; ` what to do, or for which `otherwise` is to be done.
+    fn split(error: &impl fmt::Display, otherwise: &str) -> Self {
         let text = error.to_string();
         match text.rsplit_once("; ") {
             Some((message, hint)) => Self::new(message, hint),
-            None => Self::new(text, FAULT),
+            None => Self::new(text, otherwise),
         }
     }
 
@@ -126,6 +131,7 @@ impl From<families::Error> for Failure {
                 Self::new(error.to_string(), format!("known: {known}"))
             }
             families::Error::Unread(_) => Self::plain(&error),
+            families::Error::File { .. } => Self::split(&error, "fetch the file again, or check its path"),
             error => Self::new(error.to_string(), BELONGS),
         }
     }

@@ -4,10 +4,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::slice;
 
-use glassformer_formula::Formula;
+use glassformer_formula::{Depth, Formula};
 use glassformer_graph::Constants;
 use glassformer_model::{Parameter, Source, parameters};
-use glassformer_weights::Weights;
+use glassformer_weights::{Dtype, Weights};
 
 use crate::{Error, Family, How, Rule};
 
@@ -24,6 +24,7 @@ impl Bound {
     /// # Errors
     /// All tensors that are missing, of another shape, or used by nothing.
     pub fn new(formula: &Formula, family: &Family, weights: Weights) -> Result<Self, Error> {
+        shallow(formula, &weights)?;
         let mut problems = Vec::new();
         let mut used = BTreeSet::new();
         let mut bound = BTreeMap::new();
@@ -46,6 +47,10 @@ impl Bound {
                             "{theirs} is {found:?}, which gives no {shape:?} for our {name}: {cause}"
                         ));
                     }
+                    if let Some(dtype) = counts(&weights, &theirs) {
+                        problems
+                            .push(format!("{theirs} holds {dtype}, which are whole numbers and no weights"));
+                    }
                     used.insert(theirs.clone());
                     bound.insert(name, (theirs, how, shape));
                 }
@@ -67,12 +72,42 @@ impl Bound {
     }
 }
 
+/// Refuses more layers than the file has tensors, before every one of their parameters is looked for.
+fn shallow(formula: &Formula, weights: &Weights) -> Result<(), Error> {
+    let own = |depth| match depth {
+        Depth::Layers(layers) => layers,
+        Depth::Groups { groups, .. } => groups,
+        Depth::Shared { .. } | Depth::Adaptive { .. } => 1,
+    };
+    let sides = [&formula.source, &formula.target].into_iter().flatten();
+    let layers = sides.map(|side| own(side.stack.depth)).fold(0, usize::saturating_add);
+    let tensors = weights.names().count();
+    if layers <= tensors {
+        return Ok(());
+    }
+    Err(Error::Tensors(vec![format!(
+        "it has {layers} layers, and the weights have {tensors} tensors in all"
+    )]))
+}
+
 /// Whether the formula's head has parameters of its own, and the file has none of them.
 pub(crate) fn lacks_head(family: &Family, weights: &Weights) -> Result<bool, Error> {
+    shallow(&family.formula, weights)?;
     let all = parameters(&family.formula)?;
     let mut head = all.iter().filter(|parameter| parameter.name.starts_with("head.")).peekable();
     let missing = |name: &str| find(&family.rules, family.prefixes, name, weights).is_err();
     Ok(head.peek().is_some() && head.all(|parameter| missing(&parameter.name)))
+}
+
+/// The type of a tensor's numbers where they are whole and nothing scales them.
+fn counts(weights: &Weights, name: &str) -> Option<&'static str> {
+    let view = weights.get(name)?;
+    let dtype = view.dtype();
+    match dtype {
+        Dtype::F64 | Dtype::F32 | Dtype::F16 | Dtype::Bf16 | Dtype::Blocks(_) => None,
+        Dtype::I64 | Dtype::I32 | Dtype::I16 | Dtype::I8 => view.row_scales().is_none().then(|| dtype.name()),
+        Dtype::U64 | Dtype::U32 | Dtype::U16 | Dtype::U8 | Dtype::Bool => Some(dtype.name()),
+    }
 }
 
 /// Their name of our parameter `name`, with one of the prefixes or none; or the name that it should have.

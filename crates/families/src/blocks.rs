@@ -27,8 +27,10 @@ pub(crate) fn activation(config: &Config, key: &str, default: &str) -> Result<Ac
 
 /// `query` heads of a stack of `width`.
 pub(crate) fn heads(width: usize, query: usize, key: usize) -> Result<Heads, Error> {
-    Heads::of(width, query, key)
-        .map_err(|problem| Error::Key { key: "num_attention_heads".into(), why: problem.to_string() })
+    Heads::of(width, query, key).map_err(|problem| Error::Key {
+        key: "num_attention_heads".into(),
+        why: format!("cannot work: {}", problem.why),
+    })
 }
 
 /// Self-attention with everything as usual; families change what differs.

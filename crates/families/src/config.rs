@@ -248,14 +248,14 @@ impl Config {
         named.or_else(counted).unwrap_or(2)
     }
 
-    /// The names of the labels, in order; `LABEL_0`… where they have none.
-    pub fn label_names(&self) -> Vec<String> {
+    /// The names of `count` labels, in order; `LABEL_0`… where they have none.
+    pub fn label_names(&self, count: usize) -> Vec<String> {
         let named = self.get("id2label").and_then(Value::as_object);
         let name = |i: usize| {
             let given = named.and_then(|names| names.get(&i.to_string())).and_then(Value::as_str);
             given.map_or_else(|| format!("LABEL_{i}"), str::to_owned)
         };
-        (0..self.labels()).map(name).collect()
+        (0..count).map(name).collect()
     }
 
     /// All keys.

@@ -7,7 +7,7 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum Error {
     /// A file cannot be read or is not what it should be.
-    #[error("{path}: {why}")]
+    #[error("{path}: {}", clip(.why))]
     File {
         /// The file.
         path: String,
@@ -15,7 +15,7 @@ pub enum Error {
         why: String,
     },
     /// An architecture that is not known.
-    #[error("the architecture {name:?} is not known; the nearest known one is {nearest:?}")]
+    #[error("the architecture {:?} is not known; the nearest known one is {nearest:?}", clip(.name))]
     Unknown {
         /// What the configuration says.
         name: String,
@@ -23,7 +23,7 @@ pub enum Error {
         nearest: String,
     },
     /// A key of the configuration is missing, of another type, or has a value that is not supported.
-    #[error("config.json: {key} {why}")]
+    #[error("config.json: {} {}", clip(.key), clip(.why))]
     Key {
         /// The key.
         key: String,
@@ -31,7 +31,7 @@ pub enum Error {
         why: String,
     },
     /// Keys that nothing here reads and that may change results.
-    #[error("config.json: {} not understood, and may change the results; update Glassformer or report it", .0.join(", "))]
+    #[error("config.json: {} not understood, and may change the results; update Glassformer or report it", clip(&.0.join(", ")))]
     Unread(Vec<String>),
     /// Options of generating that are not understood and may change results.
     #[error("{file}: {} not understood, and may change the results; update Glassformer or report it", .keys.join(", "))]
@@ -52,11 +52,20 @@ pub enum Error {
     Model(#[from] glassformer_model::Error),
 }
 
+/// A text from a file, short enough for a message, and in one line.
+fn clip(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let short: String = text.chars().take(LONGEST).collect();
+    let rest = if short.len() < text.len() { "…" } else { "" };
+    let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
+    short.chars().map(shown).collect::<String>() + rest
+}
+
 fn list(lines: &[String]) -> String {
     if let [only] = lines {
-        return format!(" {only}");
+        return format!(" {}", clip(only));
     }
-    let shown = lines.iter().take(12).fold(String::new(), |text, line| text + "\n  " + line);
+    let shown = lines.iter().take(12).fold(String::new(), |text, line| text + "\n  " + &clip(line));
     let more = lines.len().saturating_sub(12);
     if more > 0 { format!("{shown}\n  and {more} more") } else { shown }
 }

@@ -10,8 +10,9 @@ use serde_json::{Map, Value};
 
 use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, family, gguf};
 
-/// The largest `config.json` that is read: real ones have a few kilobytes, and labels some more.
-const LARGEST: u64 = 16 << 20;
+/// The largest `config.json` that is read: real ones have a few kilobytes, and with many labels some hundred. Parsed it may
+/// need sixteen times as much.
+const LARGEST: u64 = 2 << 20;
 
 /// A checkpoint: the model, and what else its configuration says.
 #[derive(Debug)]
@@ -51,7 +52,12 @@ pub fn open(path: &Path) -> Result<Checkpoint, Error> {
     let bound = Bound::new(&family.formula, &family, weights)?;
     let model = Model::with(family.formula, Arc::new(bound))?;
     let kind = config.text_or("model_type", "")?.to_owned();
-    let (labels, global) = (config.label_names(), family.global);
+    // As many as the head has, which the weights have proved: the configuration alone may claim any number.
+    let labels = match model.formula().head {
+        Head::Classes { count, .. } | Head::Tags { count, .. } => config.label_names(count),
+        Head::Rows | Head::Words { .. } | Head::Adaptive { .. } | Head::Spans => Vec::new(),
+    };
+    let global = family.global;
     Ok(Checkpoint { model, kind, labels, global, embedding: None, config: config.into_keys() })
 }
 
@@ -105,9 +111,12 @@ pub(crate) fn read_config(folder: &Path) -> Result<Config, Error> {
 /// A small file of text.
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     let bad = |why: String| Error::File { path: path.display().to_string(), why };
-    let size = std::fs::metadata(path).map_err(|error| bad(error.to_string()))?.len();
-    if size > LARGEST {
-        return Err(bad(format!("has {size} bytes; a configuration has at most {LARGEST}")));
+    let facts = std::fs::metadata(path).map_err(|error| bad(error.to_string()))?;
+    if !facts.is_file() {
+        return Err(bad("is not a regular file".into()));
+    }
+    if facts.len() > LARGEST {
+        return Err(bad(format!("has {} bytes, and a configuration at most {LARGEST}", facts.len())));
     }
     std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))
 }
