@@ -105,6 +105,10 @@ fn word_piece(path: &Path, mut config: Config) -> Result<Tokenizer, Error> {
         config.name_by_default(name, Token::special(text));
     }
     let vocabulary = WordPiece::read(&files::text(path)?, &config);
+    let unknown = config.named("unk_token").map(|token| token.content.as_str());
+    if let Some(unknown) = unknown.filter(|&text| !vocabulary.vocabulary.contains_key(text)) {
+        return Err(Error::broken(path.display(), format!("the unk_token {unknown:?} is not in it")));
+    }
     let library = Library::from_value(&vocabulary.json(&config), &path.display().to_string())?;
     Tokenizer::from_library(library, &config)
 }

@@ -34,6 +34,8 @@ impl Outline {
     /// Reads and checks a file.
     pub fn new(json: &[u8]) -> Result<Self, String> {
         let outline: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+        check_growth("normalizer", stretch(&outline.normalizer, "normalizers"))?;
+        check_growth("decoder", stretch(&outline.decoder, "decoders"))?;
         check_normalizer(&outline.normalizer)?;
         check_processor(&outline.post_processor)?;
         check_decoder(&outline.decoder)?;
@@ -65,6 +67,45 @@ fn check_decoder(value: &Value) -> Result<(), String> {
     check_replace(value)
 }
 
+/// A text may become so much longer by what a file replaces in it. Real files make bytes of spaces (times three) and of
+/// characters (times two).
+const STRETCH: f64 = 4096.0;
+
+/// As much may be put before each text, in bytes.
+const PREPENDED: usize = 1024;
+
+/// How long a text may become in a normalizer or decoder: times, plus. A chain of twelve that each write ten letters for one
+/// would need more memory than there is.
+fn stretch(value: &Value, parts: &str) -> (f64, usize) {
+    let (times, plus) = list(value, parts).map(|part| stretch(part, parts)).fold((1.0, 0), chain);
+    let size = |key: &str| value.get(key).and_then(Value::as_str).map_or(0, str::len);
+    let own = match kind(value) {
+        "Replace" => {
+            let plain =
+                value.get("pattern").and_then(|pattern| pattern.get("String")).and_then(Value::as_str);
+            match plain.map_or(0, str::len) {
+                0 => (1.0 + size("content") as f64, 0), // it may match nothing between any two letters
+                length => ((size("content") as f64 / length as f64).max(1.0), 0),
+            }
+        }
+        "Prepend" => (1.0, size("prepend")),
+        "ByteLevel" => (2.0, 0),
+        _ => (1.0, 0),
+    };
+    chain((times, plus), own)
+}
+
+fn chain((times, plus): (f64, usize), (more, after): (f64, usize)) -> (f64, usize) {
+    (times * more, plus.saturating_add(after))
+}
+
+fn check_growth(what: &str, (times, plus): (f64, usize)) -> Result<(), String> {
+    if times > STRETCH || plus > PREPENDED {
+        return Err(format!("the {what} makes texts {times:.0} times as long, or {plus} bytes longer"));
+    }
+    Ok(())
+}
+
 /// The library drops an error of such a pattern, so only patterns that cannot fail are accepted.
 fn check_replace(value: &Value) -> Result<(), String> {
     let source = value.get("pattern").and_then(|pattern| pattern.get("Regex")).and_then(Value::as_str);
@@ -76,11 +117,20 @@ fn check_replace(value: &Value) -> Result<(), String> {
     }
 }
 
+/// A template of so many pieces repeats a text without end. Real ones have five.
+const PIECES: usize = 64;
+
 /// Each special token of a template must be there, with as many ids as texts.
 fn check_processor(value: &Value) -> Result<(), String> {
     list(value, "processors").try_for_each(check_processor)?;
     if kind(value) != "TemplateProcessing" {
         return Ok(());
+    }
+    for key in ["single", "pair"] {
+        let pieces = list(value, key).count();
+        if pieces > PIECES {
+            return Err(format!("the template has {pieces} pieces, and {PIECES} is the most"));
+        }
     }
     let tokens = &value["special_tokens"];
     for piece in list(value, "single").chain(list(value, "pair")) {
