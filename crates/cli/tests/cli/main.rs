@@ -1,6 +1,7 @@
 //! The command as its users meet it: run, read what it prints, look at its exit code.
 
 mod bad_models;
+mod broken;
 mod explain;
 mod formula;
 mod forward;
