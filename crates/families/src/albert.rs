@@ -1,5 +1,6 @@
 //! ALBERT (Lan et al. 2019): one layer, many times, and a narrow input.
 
+use glassformer_formula::check::limits;
 use glassformer_formula::{
     Activation, Dense, Depth, Formula, Head, Norm, Pool, Pooler, Position, Side, Stack, Tokens,
 };
@@ -19,7 +20,7 @@ pub(crate) fn albert(config: &Config) -> Result<Family, Error> {
     let _ = (config.get("num_memory_blocks"), config.get("layers_to_keep")); // read by nothing there either
     let layers = config.size("num_hidden_layers")?;
     let groups = config.size_or("num_hidden_groups", 1)?;
-    let inner = config.size_or("inner_group_num", 1)?;
+    let inner = config.size_or("inner_group_num", 1)?.min(limits::SUBLAYERS + 1); // the formula's check refuses more
     let stack = encoder(config, position, norm)?;
     let depth = if groups == 1 { Depth::Shared { times: layers } } else { Depth::Groups { layers, groups } };
     let stack = Stack { depth, block: (0..inner).flat_map(|_| stack.block.clone()).collect(), ..stack };

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use glassformer_formula::check::limits;
 use serde_json::{Map, Value};
 
 use crate::Error;
@@ -166,6 +167,18 @@ impl Config {
     /// If it is missing or not a whole number.
     pub fn size(&self, key: &str) -> Result<usize, Error> {
         self.optional_size(key)?.ok_or_else(|| Error::Key { key: key.to_owned(), why: "is missing".into() })
+    }
+
+    /// A number of layers, low enough that they can be counted out one by one.
+    ///
+    /// # Errors
+    /// If it is missing, not a whole number, or more than any formula may have.
+    pub fn layers(&self, key: &str) -> Result<usize, Error> {
+        let layers = self.size(key)?;
+        if layers > limits::LAYERS {
+            return Err(Self::wrong(key, &layers.into(), &format!("at most {}", limits::LAYERS)));
+        }
+        Ok(layers)
     }
 
     /// A whole number, or `default` where it is missing.

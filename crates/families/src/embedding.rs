@@ -79,6 +79,9 @@ struct Module {
     folder: PathBuf,
 }
 
+/// No file system has longer names, and every message would show them.
+const LONGEST_NAME: usize = 255;
+
 /// The modules of `folder`, or none.
 fn modules(folder: &Path) -> Result<Vec<Module>, Error> {
     let path = folder.join("modules.json");
@@ -94,7 +97,8 @@ fn modules(folder: &Path) -> Result<Vec<Module>, Error> {
         let kind = text("type").ok_or_else(|| bad("has a module without a type".into()))?;
         let path = text("path").unwrap_or_default();
         let inside = Path::new(path);
-        if inside.components().any(|part| !matches!(part, Component::Normal(_))) {
+        let long = inside.as_os_str().len() > LONGEST_NAME;
+        if long || inside.components().any(|part| !matches!(part, Component::Normal(_))) {
             return Err(bad(format!("names the folder {path:?}, which is not within this one")));
         }
         Ok(Module { kind: kind.rsplit('.').next().unwrap_or(kind).to_owned(), folder: folder.join(inside) })

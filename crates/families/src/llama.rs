@@ -129,7 +129,7 @@ pub(crate) fn decoder(
     };
     let stack = Stack {
         width,
-        depth: Depth::Layers(config.size("num_hidden_layers")?),
+        depth: Depth::Layers(config.layers("num_hidden_layers")?),
         position: Position::Rotary(rotary(config, None)?),
         block: pre_norm(vec![Mix::Attend(own), Mix::Feed(feed)], norm),
         others: Vec::new(),

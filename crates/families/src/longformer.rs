@@ -34,7 +34,7 @@ fn windows(config: &Config, stack: &mut Stack) -> Result<(), Error> {
         key: "attention_window".into(),
         why: "should be a number, or one for each layer".into(),
     };
-    let layers = config.size("num_hidden_layers")?;
+    let layers = config.layers("num_hidden_layers")?;
     let one = |value: &Value| value.as_u64().map(|n| n as usize / 2).filter(|&n| n > 0).ok_or_else(bad);
     let each: Vec<usize> = match config.get("attention_window") {
         None => vec![256; layers],

@@ -62,7 +62,7 @@ pub(crate) fn modernbert(config: &Config) -> Result<Family, Error> {
 fn stack(config: &Config, norm: Norm) -> Result<Stack, Error> {
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
-    let layers = config.size("num_hidden_layers")?;
+    let layers = config.layers("num_hidden_layers")?;
     let bias =
         if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
     let own = attention(heads(width, query, query)?, Reach::Both, bias);

@@ -218,7 +218,10 @@ fn a_template_that_nests_too_deeply_does_not_parse() {
 fn a_refusal_says_what_the_template_says() {
     let chat = ChatTemplate::new("{{ raise_exception('roles must alternate') }}").unwrap();
     let error = chat.render(&Conversation::new([("user", "hi")])).unwrap_err();
-    assert_eq!(error.to_string(), "the chat template refuses this conversation: roles must alternate");
+    assert_eq!(
+        error.to_string(),
+        "the chat template refuses this conversation: roles must alternate; change the conversation"
+    );
     let chat = ChatTemplate::new("one\ntwo {{ messages[3].content.x }}").unwrap();
     let error = chat.render(&Conversation::new([("user", "hi")])).unwrap_err();
     assert!(error.to_string().starts_with("chat template, line 2: "), "{error}");

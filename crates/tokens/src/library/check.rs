@@ -2,7 +2,6 @@
 //! allocate without limit, or fail in silence.
 
 use serde::Deserialize;
-use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use super::pattern::Pattern;
@@ -20,8 +19,26 @@ pub(super) struct Outline {
     #[serde(default)]
     pub decoder: Value,
     // Present, whatever it is: the library's own message for a missing one names no file.
-    #[serde(rename = "model")]
-    _model: IgnoredAny,
+    model: Model,
+}
+
+/// The part of a model that is checked.
+#[derive(Deserialize)]
+struct Model {
+    #[serde(default)]
+    continuing_subword_prefix: Value,
+}
+
+/// The pairs that a model joins, read where they are checked.
+#[derive(Deserialize)]
+struct Joins {
+    model: Merges,
+}
+
+#[derive(Deserialize)]
+struct Merges {
+    #[serde(default)]
+    merges: Vec<Value>,
 }
 
 /// The file's wish to cut texts.
@@ -38,9 +55,27 @@ impl Outline {
         check_growth("decoder", stretch(&outline.decoder, "decoders"))?;
         check_normalizer(&outline.normalizer)?;
         check_processor(&outline.post_processor)?;
+        if let Some(prefix) = outline.model.continuing_subword_prefix.as_str().filter(|text| !text.is_empty())
+        {
+            check_merges(json, prefix)?;
+        }
         check_decoder(&outline.decoder)?;
         Ok(outline)
     }
+}
+
+/// The library cuts the prefix off the second token of each pair without asking whether it is there.
+fn check_merges(json: &[u8], prefix: &str) -> Result<(), String> {
+    let joins: Joins = serde_json::from_slice(json).map_err(|error| error.to_string())?;
+    let length = prefix.chars().count();
+    for pair in &joins.model.merges {
+        let text = pair.as_str().and_then(|line| line.split_once(' ')).map(|(_, second)| second);
+        let second = text.or_else(|| pair.get(1).and_then(Value::as_str)).unwrap_or_default();
+        if second.get(length..).is_none() {
+            return Err(format!("the pair {pair} does not go on with the prefix {prefix:?}"));
+        }
+    }
+    Ok(())
 }
 
 fn kind(value: &Value) -> &str {

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use glassformer_tensor::Random;
 use glassformer_weights::Weights;
 
+use super::mutate::mutate;
+
 /// Good files: each format, in each way it is written.
 pub const SEEDS: [&str; 9] = [
     "torch/zip.pt",
@@ -18,62 +20,6 @@ pub const SEEDS: [&str; 9] = [
     "ctranslate2/bfloat16/model.bin",
     "gguf/split.expected.safetensors",
 ];
-
-/// Numbers at which code goes wrong.
-const NUMBERS: [u64; 14] = [
-    0,
-    1,
-    0x7f,
-    0x80,
-    0xff,
-    0x7fff,
-    0x8000,
-    0xffff,
-    0x7fff_ffff,
-    0x8000_0000,
-    0xffff_ffff,
-    1 << 60,
-    i64::MAX as u64,
-    u64::MAX,
-];
-
-/// `good` changed in one to four places.
-pub fn mutate(good: &[u8], random: &mut Random) -> Vec<u8> {
-    let mut bytes = good.to_vec();
-    // What describes lies at the front, or in zip archives at the end; the rest is only numbers.
-    for _ in 0..=random.below(4) {
-        if bytes.is_empty() {
-            break;
-        }
-        let near = bytes.len().min(2000);
-        let at = match random.below(4) {
-            0 => random.below(bytes.len()),
-            1 => bytes.len() - 1 - random.below(near),
-            _ => random.below(near),
-        };
-        match random.below(7) {
-            0 => bytes[at] = random.bits() as u8,
-            1 => bytes[at] ^= 1 << random.below(8),
-            2 => bytes[at] = bytes[at].wrapping_add(if random.below(2) == 0 { 1 } else { 255 }),
-            3 => {
-                let number = random.pick(&NUMBERS).to_le_bytes();
-                let width = (1 << random.below(4)).min(bytes.len() - at);
-                bytes[at..at + width].copy_from_slice(&number[..width]);
-            }
-            4 => bytes.truncate(at),
-            5 => {
-                let end = bytes.len().min(at + random.below(64));
-                drop(bytes.drain(at..end));
-            }
-            _ => {
-                let from = random.below(bytes.len());
-                let part = bytes[from..bytes.len().min(from + random.below(64))].to_vec();
-                bytes.splice(at..at, part);
-            }
-        }
-    }
-    bytes
-}
 
 /// Opens the file and asks for everything; says whether it could be opened. Must not panic.
 pub fn exercise(path: &Path) -> bool {

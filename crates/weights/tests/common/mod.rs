@@ -3,6 +3,7 @@
 
 pub mod build;
 pub mod fuzz;
+pub mod mutate;
 pub mod watch;
 
 use std::fs;

@@ -227,12 +227,33 @@ fn configs() -> Vec<Case> {
     let many = change_json(file, |config| (0..50_000).for_each(|n| config[format!("key{n}")] = json!(1)));
     let rope = |value: Value| config("rope_parameters", value);
     let llama = ("hf/llama-linear", Verb::Generate);
+    let (gpt2, generation) = (("hf/gpt2", Verb::Generate), "generation_config.json");
     vec![
         fill("an empty configuration", write(file, ""), "EOF"),
         fill("a configuration that is a list", write(file, "[]"), "not a JSON object"),
         fill("a configuration of brackets", write(file, "[".repeat(100_000)), "recursion limit"),
         fill("a configuration that is not UTF-8", write(file, b"{\"\xff\":1}"), "UTF-8"),
         fill("a giant configuration", write(file, vec![b' '; 3 << 20]), "bytes"),
+        other("half a file for generating", gpt2, write(generation, "{\"max_length\""), Says::Line("EOF")),
+        other(
+            "a file for generating of brackets",
+            gpt2,
+            write(generation, "[".repeat(100_000)),
+            Says::Line(generation),
+        ),
+        other(
+            "an unknown way to generate",
+            gpt2,
+            write(generation, "{\"surprise\":1}"),
+            Says::Line("surprise"),
+        ),
+        other(
+            "fewer beams than none",
+            gpt2,
+            write(generation, "{\"num_beams\":-1}"),
+            Says::Line("num_beams"),
+        ),
+        other("a billion beams", gpt2, write(generation, "{\"num_beams\":1000000000}"), Says::Line("beams")),
         fill("an unknown architecture", config("model_type", json!("brt")), "the nearest known one"),
         fill(
             "an architecture with an endless name",
@@ -343,7 +364,7 @@ fn tokenizers() -> Vec<Case> {
     };
     let normalizers = |one: Value, times: usize| {
         tokenizer(move |json| {
-            json["normalizer"] = json!({"type": "Sequence", "normalizers": vec![one.clone(); times]})
+            json["normalizer"] = json!({"type": "Sequence", "normalizers": vec![one.clone(); times]});
         })
     };
     let grow = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"});
@@ -359,7 +380,7 @@ fn tokenizers() -> Vec<Case> {
     let token = |id: u64| {
         tokenizer(move |json| {
             json["post_processor"] =
-                json!({"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", id]})
+                json!({"type": "BertProcessing", "sep": ["[SEP]", 3], "cls": ["[CLS]", id]});
         })
     };
     let settings = |key: &'static str, value: Value| {

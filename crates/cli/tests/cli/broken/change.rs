@@ -98,7 +98,9 @@ pub fn index(text: String) -> Change {
 pub fn vocabulary(files: &'static [(&'static str, &'static [u8])]) -> Change {
     Box::new(move |folder| {
         remove("tokenizer.json")(folder);
-        files.iter().for_each(|(file, bytes)| write(file, *bytes)(folder));
+        for (file, bytes) in files {
+            write(file, *bytes)(folder);
+        }
     })
 }
 
