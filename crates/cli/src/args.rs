@@ -20,10 +20,12 @@ pub use write::{Chat, Score, Split, Summarize, Translate};
 
 const EXAMPLES: &str = "\
 Examples:
-  glassformer explain                            every number of \"The cat sat\", from words to words
-  glassformer formula --name original            a Transformer as one formula
-  glassformer generate --model FOLDER --ids \"5 17 9\" --start 0 --end 1
-  glassformer forward --model FOLDER --ids \"5 17 9\" --target-ids \"0 4\" --out F.safetensors
+  glassformer translate --model FOLDER \"今天天气很好。\"     a folder from a model hub, as it is
+  glassformer chat --model model.gguf                    a conversation on the terminal
+  glassformer embed --model FOLDER --file texts.txt      vectors of texts, a line each
+  glassformer show --model FOLDER                        what a model is, and what it can do
+  glassformer explain                                    every number of \"The cat sat\", from words to words
+  glassformer formula --name original                    a Transformer as one formula
 ";
 
 const EXPLAIN: &str = "\
@@ -50,10 +52,9 @@ Examples:
 
 const GENERATE: &str = "\
 Examples:
-  glassformer generate --model FOLDER --ids \"5 17 9\" --max-new-tokens 40    as the folder's generation_config.json says
-  glassformer generate --model FOLDER --ids \"5 17 9\" --beams 4 --length-penalty 1.3 --returns 2 --json
-  glassformer generate --model FOLDER --ids \"5 17 9\" --temperature 0.8 --top-p 0.95 --seed 7
-  glassformer generate --model FOLDER --ids \"5 17 9\" --start 0 --end 1      a model of formula.toml alone
+  glassformer generate --model FOLDER \"Once upon a time\"
+  glassformer generate --model FOLDER --temperature 0.8 --seed 7 --returns 3 --json < prompts.txt
+  glassformer generate --model FOLDER --ids \"5 17 9\" --max-new-tokens 40 --json     needs no tokenizer
 ";
 
 /// A Transformer engine that runs, trains and shows every kind of Transformer from one description.
@@ -92,51 +93,51 @@ pub enum Color {
 
 #[derive(Subcommand)]
 pub enum Verb {
-    /// Show every number of a run: document 2's "The cat sat", checked against what the document prints
-    #[command(before_help = EXPLAIN)]
-    Explain(Explain),
-    /// Print a Transformer as a formula
-    #[command(before_help = FORMULA)]
-    Formula(Formula),
-    /// Run token ids through a model and write the resulting tensors to a file
-    #[command(before_help = FORWARD)]
-    Forward(Forward),
-    /// Continue token ids, or translate them
-    #[command(before_help = GENERATE)]
-    Generate(Box<Generate>),
-    /// Compare a run with saved tensors, and name the first that differs
-    #[command(before_help = show::VERIFY)]
-    Verify(Verify),
-    /// Print a model's card: formula, parameters, tokenizer, memory, and which tasks it can do
-    #[command(before_help = show::SHOW)]
-    Show(Show),
     /// Translate texts
     #[command(before_help = write::TRANSLATE)]
     Translate(Translate),
-    /// Summarise texts
-    #[command(before_help = write::SUMMARIZE)]
-    Summarize(Summarize),
+    /// Continue a text, or write what an encoder-decoder makes of it
+    #[command(before_help = GENERATE)]
+    Generate(Box<Generate>),
     /// Talk with a model
     #[command(before_help = write::CHAT)]
     Chat(Chat),
-    /// Say how likely texts are: perplexity, and each token's probability
-    #[command(before_help = write::SCORE)]
-    Score(Score),
-    /// Turn texts into vectors
-    #[command(before_help = tasks::EMBED)]
-    Embed(Embed),
-    /// Find words for the blanks of texts
-    #[command(before_help = tasks::FILL)]
-    Fill(Fill),
+    /// Summarise texts
+    #[command(before_help = write::SUMMARIZE)]
+    Summarize(Summarize),
+    /// Find the answers to questions in a text
+    #[command(before_help = tasks::ANSWER)]
+    Answer(Answer),
     /// Find the class of texts, or of pairs of texts
     #[command(before_help = tasks::CLASSIFY)]
     Classify(Classify),
     /// Find names and other entities in texts
     #[command(before_help = tasks::TAG)]
     Tag(Tag),
-    /// Find the answers to questions in a text
-    #[command(before_help = tasks::ANSWER)]
-    Answer(Answer),
+    /// Find words for the blanks of texts
+    #[command(before_help = tasks::FILL)]
+    Fill(Fill),
+    /// Turn texts into vectors
+    #[command(before_help = tasks::EMBED)]
+    Embed(Embed),
+    /// Say how likely texts are: perplexity, and each token's probability
+    #[command(before_help = write::SCORE)]
+    Score(Score),
+    /// Print a Transformer as a formula
+    #[command(before_help = FORMULA)]
+    Formula(Formula),
+    /// Print a model's card: formula, parameters, tokenizer, memory, and which tasks it can do
+    #[command(before_help = show::SHOW)]
+    Show(Show),
+    /// Run token ids through a model and write the resulting tensors to a file
+    #[command(before_help = FORWARD)]
+    Forward(Forward),
+    /// Compare a run with saved tensors, and name the first that differs
+    #[command(before_help = show::VERIFY)]
+    Verify(Verify),
+    /// Show every number of a run: document 2's "The cat sat", checked against what the document prints
+    #[command(before_help = EXPLAIN)]
+    Explain(Explain),
 }
 
 #[derive(clap::Args)]

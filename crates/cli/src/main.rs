@@ -54,21 +54,21 @@ fn main() -> ExitCode {
 
 fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
     match &args.verb {
-        Verb::Explain(explain) => verbs::explain::run(explain, console)?,
-        Verb::Formula(formula) => verbs::formula::run(formula, console)?,
-        Verb::Forward(forward) => verbs::forward::run(forward, console)?,
-        Verb::Generate(generate) => verbs::generate::run(generate, console)?,
-        Verb::Verify(verify) => return verbs::verify::run(verify, console),
-        Verb::Show(show) => verbs::show::run(show, console)?,
         Verb::Translate(translate) => verbs::write::translate(translate, console)?,
-        Verb::Summarize(summarize) => verbs::write::summarize(summarize, console)?,
+        Verb::Generate(generate) => verbs::generate::run(generate, console)?,
         Verb::Chat(chat) => verbs::chat::run(chat, console)?,
-        Verb::Score(score) => verbs::write::score(score, console)?,
-        Verb::Embed(embed) => verbs::tasks::embed(embed, console)?,
-        Verb::Fill(fill) => verbs::tasks::fill(fill, console)?,
+        Verb::Summarize(summarize) => verbs::write::summarize(summarize, console)?,
+        Verb::Answer(answer) => verbs::tasks::answer(answer, console)?,
         Verb::Classify(classify) => verbs::tasks::classify(classify, console)?,
         Verb::Tag(tag) => verbs::tasks::tag(tag, console)?,
-        Verb::Answer(answer) => verbs::tasks::answer(answer, console)?,
+        Verb::Fill(fill) => verbs::tasks::fill(fill, console)?,
+        Verb::Embed(embed) => verbs::tasks::embed(embed, console)?,
+        Verb::Score(score) => verbs::write::score(score, console)?,
+        Verb::Formula(formula) => verbs::formula::run(formula, console)?,
+        Verb::Show(show) => verbs::show::run(show, console)?,
+        Verb::Forward(forward) => verbs::forward::run(forward, console)?,
+        Verb::Verify(verify) => return verbs::verify::run(verify, console),
+        Verb::Explain(explain) => verbs::explain::run(explain, console)?,
     }
     Ok(Done::Well)
 }
