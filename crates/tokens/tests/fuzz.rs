@@ -26,7 +26,9 @@ static ALLOCATOR: Watched = Watched;
 
 /// For each good file; a fixed number, so that the test does the same everywhere.
 const ROUNDS: usize = 20;
-/// For opening a tokenizer or template, and using it on a line of text.
+/// For each good template, of which a changed one seldom parses.
+const TEMPLATE_ROUNDS: usize = 200;
+/// For opening a tokenizer or template, and using it on a line of text; a file that grew may need some times its size besides.
 const MEMORY: usize = 64 << 20;
 
 /// Good files: each format, in each way it is written.
@@ -74,11 +76,12 @@ fn changed_files_are_refused_or_do_their_work() {
             let mut random = Random::new(pass * 1000 + number as u64);
             for round in 0..ROUNDS {
                 let place = format!("{name}/{file}, pass {pass}, round {round}");
-                fs::write(folder.join(file), changed(&good, file, &mut random)).expect("it can be written");
+                let bytes = changed(&good, file, &mut random);
+                fs::write(folder.join(file), &bytes).expect("it can be written");
                 let begin = Instant::now();
                 let (result, held) = most_held(|| exercise(&folder));
                 slowest = slowest.max((begin.elapsed(), place.clone()));
-                assert!(held < MEMORY, "{place}: {held} bytes");
+                assert!(held < MEMORY + 8 * bytes.len(), "{place}: {held} bytes for {}", bytes.len());
                 told(&place, result.as_ref().err());
                 (rounds, opened) = (rounds + 1, opened + usize::from(result.is_ok()));
             }
@@ -160,7 +163,7 @@ fn templates(pass: u64) {
     let mut random = Random::new(pass);
     let (mut rounds, mut rendered) = (0, 0);
     for (number, source) in sources.iter().enumerate() {
-        for round in 0..ROUNDS {
+        for round in 0..TEMPLATE_ROUNDS {
             let place = format!("template {number}, pass {pass}, round {round}");
             let text = changed_template(source, &sources, &mut random);
             let render = || {
@@ -198,7 +201,7 @@ const WORDS: [&str; 16] = [
 
 fn changed_template(source: &str, others: &[&str], random: &mut Random) -> String {
     let mut letters: Vec<char> = source.chars().collect();
-    for _ in 0..=random.below(3) {
+    for _ in 0..=random.below(2) {
         let at = random.below(letters.len() + 1);
         let end = letters.len().min(at + random.below(30));
         let new: Vec<char> = match random.below(4) {
