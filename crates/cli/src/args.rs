@@ -24,7 +24,7 @@ Examples:
   glassformer chat --model model.gguf                    a conversation on the terminal
   glassformer embed --model FOLDER --file texts.txt      vectors of texts, a line each
   glassformer show --model FOLDER                        what a model is, and what it can do
-  glassformer explain                                    every number of \"The cat sat\", from words to words
+  glassformer explain                                    every number of \"The cat sat\"
   glassformer formula --name original                    a Transformer as one formula
 ";
 

@@ -1,12 +1,15 @@
 //! BART (Lewis et al. 2019) and the translators built like it.
 
 use glassformer_formula::{
-    Activation, Dense, Depth, Formula, Head, InputScale, Mix, Norm, Pairing, Pool, Pooler, Position,
-    ProjectionBias, Reach, Side, Spread, Stack, Sublayer, Table, Tokens, When,
+    Depth, Formula, InputScale, Mix, Norm, Pairing, Position, ProjectionBias, Reach, Side, Spread, Stack,
+    Sublayer, Table, Tokens, When,
 };
 use serde_json::json;
 
-use crate::blocks::{across, activation, attention, heads, input, plain, post_norm, pre_norm, tokens, words};
+use crate::blocks::{
+    across, activation, attention, head_rules, heads, input, pair_head, plain, post_norm, pre_norm, tokens,
+    words,
+};
 use crate::rules::rule;
 use crate::{Config, Error, Family, Rule};
 
@@ -167,14 +170,7 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         Some(vocabulary) => Tokens { vocabulary, ..words_in.clone() },
         None => Tokens { table: Table::Source, ..words_in.clone() },
     };
-    let (pooler, head) = match config.architecture() {
-        name if name.ends_with("ForSequenceClassification") => {
-            let dense = Dense { act: Some(Activation::Tanh), bias: true, norm: None };
-            let pooler = Pooler { pool: Pool::Last, dense: Some(dense), then: Vec::new() };
-            (Some(pooler), Head::Classes { count: config.labels(), bias: true })
-        }
-        _ => (None, words(tied, style.bias)),
-    };
+    let (pooler, head) = pair_head(config, words(tied, style.bias));
     let formula = Formula {
         source: Some(Side { input: input(words_in), stack: stack(config.size("encoder_layers")?, source) }),
         target: Some(Side { input: input(words_out), stack: stack(config.size("decoder_layers")?, target) }),
@@ -190,6 +186,7 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         "lm_head.weight",
         "embed_positions.weights",
         "embed_positions.weight",
+        "final_logits_bias",
     ];
     Ok(family)
 }
@@ -202,8 +199,6 @@ pub(crate) fn rules() -> Vec<Rule> {
         rule("target.embed.tokens", "decoder.embed_tokens.weight"),
         rule("head.weight", "lm_head.weight"),
         rule("head.bias", "final_logits_bias"),
-        rule("pooler.dense.{wb}", "classification_head.dense.{wb}"),
-        rule("head.{wb}", "classification_head.out_proj.{wb}"),
         rule("source.embed.positions", "encoder.embed_positions.weight"),
         rule("target.embed.positions", "decoder.embed_positions.weight"),
         rule("source.embed.norm.{norm}", "encoder.layernorm_embedding.{norm}"),
@@ -229,5 +224,6 @@ pub(crate) fn rules() -> Vec<Rule> {
         layer("feed.norm_out.{norm}", "final_layer_norm.{norm}");
         layer("feed.norm_in.{norm}", "final_layer_norm.{norm}");
     }
+    rules.extend(head_rules());
     rules
 }

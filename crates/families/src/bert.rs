@@ -79,8 +79,10 @@ pub(crate) fn unknown_head(family: &str, other: &str) -> Error {
         "ForTokenClassification",
         "ForQuestionAnswering",
     ];
-    let nearest = nearest.into_iter().find(|end| other.ends_with(end)).unwrap_or("Model");
-    Error::Unknown { name: other.to_owned(), nearest: format!("{family}{nearest}") }
+    let nearest = nearest.into_iter().map(|end| format!("{family}{end}"));
+    let alike = |name: &String| other != name && other.ends_with(&name[family.len()..]);
+    let nearest = nearest.into_iter().find(alike).unwrap_or_else(|| format!("{family}Model"));
+    Error::Unknown { name: other.to_owned(), nearest }
 }
 
 /// Where the tensors of this family are.

@@ -1,11 +1,12 @@
 //! Pieces of formulas that several families share.
 
 use glassformer_formula::{
-    Activation, Attention, FeedForward, Head, Heads, Input, InputScale, Mix, Norm, NormSites, Pattern,
-    ProjectionBias, Reach, Reads, Scale, Source, Sublayer, Table, Tokens,
+    Activation, Attention, Dense, FeedForward, Head, Heads, Input, InputScale, Mix, Norm, NormSites, Pattern,
+    Pool, Pooler, ProjectionBias, Reach, Reads, Scale, Source, Sublayer, Table, Tokens,
 };
 
-use crate::{Config, Error};
+use crate::rules::rule;
+use crate::{Config, Error, Rule};
 
 /// The activation that a configuration calls `key`.
 pub(crate) fn activation(config: &Config, key: &str, default: &str) -> Result<Activation, Error> {
@@ -90,4 +91,41 @@ pub(crate) fn input(tokens: Tokens) -> Input {
 /// A head over the words.
 pub(crate) fn words(tied: bool, bias: bool) -> Head {
     Head::Words { tied, bias, dense: None, scale: None }
+}
+
+/// What a stack of a decoder's kind ends in, by the end of its architecture's name: one row of classes off the last token, tags,
+/// spans, nothing, or else `words`.
+pub(crate) fn decoder_head(config: &Config, words: Head) -> (Option<Pooler>, Head) {
+    let name = config.architecture();
+    let plain = name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("MTModel");
+    match name {
+        _ if name.ends_with("ForSequenceClassification") => {
+            (Some(Pooler::of(Pool::Last)), Head::Classes { count: config.labels(), bias: false })
+        }
+        _ if name.ends_with("ForTokenClassification") => {
+            (None, Head::Tags { count: config.labels(), dense: None })
+        }
+        _ if name.ends_with("ForQuestionAnswering") => (None, Head::Spans),
+        _ if plain => (None, Head::Rows),
+        _ => (None, words),
+    }
+}
+
+/// The same for an encoder-decoder, whose classes are read off a projection of the last token.
+pub(crate) fn pair_head(config: &Config, words: Head) -> (Option<Pooler>, Head) {
+    match decoder_head(config, words) {
+        (Some(pooler), Head::Classes { count, .. }) => {
+            let dense = Dense { act: Some(Activation::Tanh), bias: true, norm: None };
+            (Some(Pooler { dense: Some(dense), ..pooler }), Head::Classes { count, bias: true })
+        }
+        other => other,
+    }
+}
+
+/// Where the tensors of those heads are.
+pub(crate) fn head_rules() -> Vec<Rule> {
+    let names = ["score.{wb}", "classifier.{wb}", "qa_outputs.{wb}", "classification_head.out_proj.{wb}"];
+    let mut rules: Vec<Rule> = names.into_iter().map(|theirs| rule("head.{wb}", theirs)).collect();
+    rules.push(rule("pooler.dense.{wb}", "classification_head.dense.{wb}"));
+    rules
 }

@@ -1,15 +1,15 @@
 //! GPT-2 (Radford et al. 2019): learned positions, pre-norm, gelu; its files hold matrices transposed and q, k, v as one.
 
-use glassformer_formula::{
-    Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias, Reach, Side, Stack,
-};
+use glassformer_formula::{Depth, Formula, Mix, Norm, Position, ProjectionBias, Reach, Side, Stack};
 use serde_json::json;
 
-use crate::blocks::{activation, attention, heads, input, plain, pre_norm, tokens, words};
+use crate::blocks::{
+    activation, attention, decoder_head, head_rules, heads, input, plain, pre_norm, tokens, words,
+};
 use crate::rules::{How, how, rule};
 use crate::{Config, Error, Family, Rule};
 
-/// `GPT2LMHeadModel` and `GPT2ForSequenceClassification`.
+/// `GPT2LMHeadModel` and its other heads.
 pub(crate) fn gpt2(config: &Config) -> Result<Family, Error> {
     config.only("scale_attn_weights", &[json!(true)])?;
     config.only("scale_attn_by_inverse_layer_idx", &[json!(false)])?;
@@ -29,14 +29,7 @@ pub(crate) fn gpt2(config: &Config) -> Result<Family, Error> {
         final_norm: Some(norm),
     };
     let tied = config.flag_or("tie_word_embeddings", true)?;
-    let (pooler, head) = match config.architecture() {
-        "GPT2ForSequenceClassification" => {
-            let head = Head::Classes { count: config.labels(), bias: false };
-            (Some(Pooler::of(Pool::Last)), head)
-        }
-        "GPT2Model" => (None, Head::Rows),
-        _ => (None, words(tied, false)),
-    };
+    let (pooler, head) = decoder_head(config, words(tied, false));
     let side = Side { input: input(tokens(config.size("vocab_size")?)), stack };
     let mut family = Family::new(Formula { source: None, target: Some(side), pooler, head }, rules());
     family.prefixes = &["transformer."];
@@ -47,7 +40,7 @@ pub(crate) fn gpt2(config: &Config) -> Result<Family, Error> {
 fn rules() -> Vec<Rule> {
     let third = |part| How::TransposedPart { part, of: 3 };
     let whole = How::TransposedPart { part: 0, of: 1 };
-    vec![
+    let mut rules = vec![
         rule("target.embed.tokens", "wte.weight"),
         rule("target.embed.positions", "wpe.weight"),
         rule("target.{n}.attend.norm_in.{norm}", "h.{n}.ln_1.{norm}"),
@@ -60,6 +53,7 @@ fn rules() -> Vec<Rule> {
         how("target.{n}.feed.down.{wb}", "h.{n}.mlp.c_proj.{wb}", whole),
         rule("target.norm.{norm}", "ln_f.{norm}"),
         rule("head.weight", "lm_head.weight"),
-        rule("head.weight", "score.weight"),
-    ]
+    ];
+    rules.extend(head_rules());
+    rules
 }

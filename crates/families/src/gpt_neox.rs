@@ -3,7 +3,9 @@
 use glassformer_formula::{Depth, Formula, Mix, Norm, Position, ProjectionBias, Reach, Reads, Side, Stack};
 use serde_json::Value;
 
-use crate::blocks::{activation, attention, heads, input, plain, pre_norm, tokens, words};
+use crate::blocks::{
+    activation, attention, decoder_head, head_rules, heads, input, plain, pre_norm, tokens, words,
+};
 use crate::rope::rotary;
 use crate::rules::{How, how, rule};
 use crate::{Config, Error, Family, Rule};
@@ -46,7 +48,8 @@ pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
     };
     let tied = config.flag_or("tie_word_embeddings", false)?;
     let side = Side { input: input(tokens(config.size("vocab_size")?)), stack };
-    let formula = Formula { source: None, target: Some(side), pooler: None, head: words(tied, false) };
+    let (pooler, head) = decoder_head(config, words(tied, false));
+    let formula = Formula { source: None, target: Some(side), pooler, head };
     let mut family = Family::new(formula, rules(query));
     family.prefixes = &["gpt_neox."];
     family.skipped = &["attention.bias", "attention.masked_bias"];
@@ -56,7 +59,7 @@ pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
 fn rules(heads: usize) -> Vec<Rule> {
     let third = |part| How::HeadPart { heads, part, of: 3 };
     let fused = "layers.{n}.attention.query_key_value.{wb}";
-    vec![
+    let mut rules = vec![
         rule("target.embed.tokens", "embed_in.weight"),
         rule("target.{n}.attend.norm_in.{norm}", "layers.{n}.input_layernorm.{norm}"),
         how("target.{n}.attend.query.{wb}", fused, third(0)),
@@ -69,5 +72,7 @@ fn rules(heads: usize) -> Vec<Rule> {
         rule("target.norm.{norm}", "final_layer_norm.{norm}"),
         rule("head.weight", "embed_out.weight"),
         rule("head.weight", "lm_head.weight"),
-    ]
+    ];
+    rules.extend(head_rules());
+    rules
 }

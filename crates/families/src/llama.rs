@@ -1,12 +1,12 @@
 //! LLaMA 1 to 3 and those that differ by a flag (Touvron et al. 2023): rotary, RMS pre-norm, gated silu, grouped heads.
 
 use glassformer_formula::{
-    Activation, Attention, Depth, FeedForward, Formula, Global, Heads, Input, InputScale, Mix, Norm, Other,
-    Pattern, Position, ProjectionBias, Reach, Side, Stack,
+    Activation, Attention, Depth, FeedForward, Formula, Global, Head, Heads, Input, InputScale, Mix, Norm,
+    Other, Pattern, Position, ProjectionBias, Reach, Side, Stack,
 };
 use serde_json::{Value, json};
 
-use crate::blocks::{activation, attention, input, pre_norm, tokens, words};
+use crate::blocks::{activation, attention, decoder_head, head_rules, input, pre_norm, tokens, words};
 use crate::rope::rotary;
 use crate::rules::rule;
 use crate::{Config, Error, Family, How, Rule};
@@ -63,7 +63,9 @@ pub(crate) fn gemma(config: &Config) -> Result<Family, Error> {
         }
     }
     if config.flag_or("tie_word_embeddings", true)? {
-        family.formula.head = words(true, false);
+        if let Head::Words { tied, .. } = &mut family.formula.head {
+            *tied = true;
+        }
         family.skipped = &["lm_head.weight"];
     }
     for rule in family.rules.iter_mut().filter(|rule| rule.ours.ends_with("{norm}")) {
@@ -137,16 +139,17 @@ pub(crate) fn decoder(
     };
     let tied = config.flag_or("tie_word_embeddings", false)?;
     let side = Side { input: input(tokens(config.size("vocab_size")?)), stack };
-    let formula = Formula { source: None, target: Some(side), pooler: None, head: words(tied, false) };
+    let (pooler, head) = decoder_head(config, words(tied, false));
+    let formula = Formula { source: None, target: Some(side), pooler, head };
     let mut family = Family::new(formula, rules());
-    family.prefixes = &["model."];
+    family.prefixes = &["model.", "transformer."];
     family.skipped = if tied { &["lm_head.weight"] } else { &[] };
     Ok(family)
 }
 
 /// Where the tensors of this family are.
 pub(crate) fn rules() -> Vec<Rule> {
-    vec![
+    let mut rules = vec![
         rule("target.embed.tokens", "embed_tokens.weight"),
         rule("target.{n}.attend.norm_in.{norm}", "layers.{n}.input_layernorm.{norm}"),
         rule("target.{n}.attend.query.{wb}", "layers.{n}.self_attn.q_proj.{wb}"),
@@ -161,5 +164,7 @@ pub(crate) fn rules() -> Vec<Rule> {
         rule("target.{n}.feed.down.{wb}", "layers.{n}.mlp.down_proj.{wb}"),
         rule("target.norm.{norm}", "norm.{norm}"),
         rule("head.weight", "lm_head.weight"),
-    ]
+    ];
+    rules.extend(head_rules());
+    rules
 }

@@ -5,11 +5,11 @@ use glassformer_formula::{
     Side, Stack, Table, Tokens,
 };
 
-use crate::blocks::{across, activation, attention, input, pre_norm, tokens};
+use crate::blocks::{across, activation, attention, head_rules, input, pair_head, pre_norm, tokens};
 use crate::rules::rule;
 use crate::{Config, Error, Family, Rule};
 
-/// `T5ForConditionalGeneration` and `T5EncoderModel`.
+/// `T5ForConditionalGeneration`, `T5EncoderModel` and their other heads.
 pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     let width = config.size("d_model")?;
     let query = config.size("num_heads")?;
@@ -42,14 +42,12 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     let scale = scaled.then(|| (width as f32).powf(-0.5));
     let source = Side { input: input(words.clone()), stack: encoder };
     let target = Side { input: input(Tokens { table: Table::Source, ..words }), stack: decoder };
-    let alone = config.architecture().ends_with("EncoderModel");
-    let formula = Formula {
-        source: Some(source),
-        target: (!alone).then_some(target),
-        pooler: None,
-        head: if alone { Head::Rows } else { Head::Words { tied, bias: false, dense: None, scale } },
-    };
+    let name = config.architecture();
+    let alone = name.ends_with("EncoderModel") || name.ends_with("ForTokenClassification");
+    let (pooler, head) = pair_head(config, Head::Words { tied, bias: false, dense: None, scale });
+    let formula = Formula { source: Some(source), target: (!alone).then_some(target), pooler, head };
     let mut family = Family::new(formula, rules());
+    family.prefixes = &["transformer."];
     family.own_head = Some("lm_head.weight");
     family.skipped = &[
         "encoder.embed_tokens.weight",
@@ -114,5 +112,6 @@ fn rules() -> Vec<Rule> {
         layer("feed.up.{wb}", format!("{feed}.DenseReluDense.wi.{{wb}}"));
         layer("feed.down.{wb}", format!("{feed}.DenseReluDense.wo.{{wb}}"));
     }
+    rules.extend(head_rules());
     rules
 }

@@ -29,7 +29,7 @@ fn scores(checkpoint: &Checkpoint, backend: &dyn Backend, sequence: Sequence, ne
 /// What differs first from the scores of CTranslate2's engine.
 fn scored(checkpoint: &Checkpoint, golden: &Path, backend: &dyn Backend) -> Result<(), String> {
     let golden = Weights::open(golden).map_err(|error| error.to_string())?;
-    let sequences = sequences(&golden, checkpoint.model.formula(), &[]);
+    let sequences = sequences(&golden, checkpoint.model.formula(), &[], 0);
     assert!(sequences.len() > 3, "only {} sequences", sequences.len());
     for (i, sequence) in sequences.into_iter().enumerate() {
         let next = golden.integers(&format!("{i}.next")).ok_or("no words")?;

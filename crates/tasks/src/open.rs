@@ -65,7 +65,7 @@ fn in_file(path: &Path) -> Result<Option<Arc<Gguf>>, Error> {
 }
 
 /// Fills in what a model's files say of a sequence and the user left out: rows that see all, and what the decoder of a
-/// classifier reads, which is the source behind the start token.
+/// model that classifies or answers reads, which is the source behind the start token.
 pub fn complete(sequence: &mut Sequence, checkpoint: &Checkpoint) {
     let formula = checkpoint.model.formula();
     if sequence.global.is_empty() {
@@ -73,7 +73,7 @@ pub fn complete(sequence: &mut Sequence, checkpoint: &Checkpoint) {
         sequence.global = checkpoint.global.iter().copied().filter(|&place| place < rows).collect();
     }
     let both = formula.source.is_some() && formula.target.is_some();
-    if both && sequence.target.is_empty() && matches!(formula.head, Head::Classes { .. }) {
+    if both && sequence.target.is_empty() && matches!(formula.head, Head::Classes { .. } | Head::Spans) {
         let start = checkpoint.config.get("decoder_start_token_id").and_then(serde_json::Value::as_u64);
         let shifted = start.into_iter().map(|id| id as u32).chain(sequence.source.iter().copied());
         sequence.target = shifted.take(sequence.source.len()).collect();

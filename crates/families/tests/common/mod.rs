@@ -28,7 +28,7 @@ pub fn entries(folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The sequences of a golden file, until there is no more.
-pub fn sequences(golden: &Weights, formula: &Formula, global: &[usize]) -> Vec<Sequence> {
+pub fn sequences(golden: &Weights, formula: &Formula, global: &[usize], start: u32) -> Vec<Sequence> {
     let decoder_only = formula.source.is_none();
     let shifted = formula.target.is_some();
     let list = |i: usize, name: &str| golden.integers(&format!("{i}.{name}"));
@@ -38,8 +38,8 @@ pub fn sequences(golden: &Weights, formula: &Formula, global: &[usize]) -> Vec<S
         let (source, mut target) =
             if decoder_only { (Vec::new(), ids(i, "ids")) } else { (ids(i, "ids"), ids(i, "target_ids")) };
         if target.is_empty() && shifted {
-            // A classifier's decoder reads the source behind the start token, 2.
-            target = std::iter::once(2).chain(source.iter().copied().take(source.len() - 1)).collect();
+            // A classifier's decoder reads the source behind the start token.
+            target = std::iter::once(start).chain(source.iter().copied().take(source.len() - 1)).collect();
         }
         let marked = list(i, "global").map(|list| list.into_iter().map(|p| p as usize).collect());
         Sequence {
@@ -57,7 +57,8 @@ pub fn sequences(golden: &Weights, formula: &Formula, global: &[usize]) -> Vec<S
 pub fn difference(checkpoint: &Checkpoint, golden: &Path, backend: &dyn Backend) -> Result<(), String> {
     let golden = Weights::open(golden).map_err(|error| error.to_string())?;
     let formula = checkpoint.model.formula();
-    let sequences = sequences(&golden, formula, &checkpoint.global);
+    let start = checkpoint.config.get("decoder_start_token_id").and_then(serde_json::Value::as_u64);
+    let sequences = sequences(&golden, formula, &checkpoint.global, start.unwrap_or_default() as u32);
     if sequences.is_empty() {
         return Err("the golden file has no sequences".into());
     }
