@@ -48,6 +48,8 @@ pub(crate) fn modernbert(config: &Config) -> Result<Family, Error> {
             Head::Classes { count: labels, bias: true },
         ),
         "ModernBertForTokenClassification" => (None, Head::Tags { count: labels, dense: Some(dense) }),
+        // First and last token of an answer are two tags behind the same projection as any others.
+        "ModernBertForQuestionAnswering" => (None, Head::Tags { count: 2, dense: Some(dense) }),
         "ModernBertModel" | "" => (None, Head::Rows),
         other => return Err(unknown_head("ModernBert", other)),
     };

@@ -1,10 +1,10 @@
 //! Answers that stand in a text: the stretch of a context that answers a question.
 
 use glassformer_engine::Asked;
-use glassformer_formula::Head;
 use glassformer_tokens::{Encoding, Part, Span, Special};
 
 use crate::encode::select;
+use crate::reader::marks_answers;
 use crate::score::{best, softmax};
 use crate::{Error, Reader};
 
@@ -64,7 +64,7 @@ impl Reader {
     /// # Errors
     /// If the model marks no answers, or a question leaves no room for its context.
     pub fn answer(&self, pairs: &[(&str, &str)], options: &Answer) -> Result<Vec<Vec<Found>>, Error> {
-        self.needs("answer", "a head for answers", |head| matches!(head, Head::Spans))?;
+        self.needs("answer", "a head for answers", |_| marks_answers(self.checkpoint()))?;
         if options.longest == 0 || options.top == 0 {
             let option = if options.top == 0 { "top" } else { "longest" };
             return Err(Error::Option {

@@ -9,7 +9,7 @@ use glassformer_tokens::{ChatTemplate, Tokenizer};
 use glassformer_weights::{Format, Weights};
 
 use crate::Error;
-use crate::reader::longest;
+use crate::reader::{longest, marks_answers};
 
 /// What there is to know about a model before it runs.
 #[derive(Debug)]
@@ -82,7 +82,7 @@ impl Card {
             longest: longest(&checkpoint, tokenizer.as_ref().ok()),
             memory: memory(&own),
             page_bytes: formula.target.as_ref().map(page_bytes),
-            tasks: tasks(&formula, tokenizer.as_ref().ok(), template.as_ref()),
+            tasks: tasks(&checkpoint, tokenizer.as_ref().ok(), template.as_ref()),
             labels: labels(&checkpoint),
             kind: checkpoint.kind,
             tokenizer,
@@ -160,10 +160,11 @@ fn labels(checkpoint: &Checkpoint) -> Vec<String> {
 
 /// What each task needs that there is not.
 fn tasks(
-    formula: &Formula,
+    checkpoint: &Checkpoint,
     tokenizer: Option<&Tokenizer>,
     template: Option<&ChatTemplate>,
 ) -> Vec<(&'static str, Result<(), &'static str>)> {
+    let formula = checkpoint.model.formula();
     let encoder = formula.target.is_none();
     let both = formula.source.is_some() && !encoder;
     let talks = formula.source.is_none() && template.is_some();
@@ -173,14 +174,13 @@ fn tasks(
     let words = matches!(formula.head, Head::Words { .. } | Head::Adaptive { .. });
     let fills = encoder && matches!(formula.head, Head::Words { .. }) && masks;
     let classes = matches!(formula.head, Head::Classes { .. });
-    let tags = matches!(formula.head, Head::Tags { .. });
-    let spans = matches!(formula.head, Head::Spans);
+    let tags = matches!(formula.head, Head::Tags { .. }) && !marks_answers(checkpoint);
     vec![
         ("embed", needs(encoder, "an encoder alone").and(reads)),
         ("fill", needs(fills, "an encoder with a head for masked words").and(reads)),
         ("classify", needs(classes, "a head for classes").and(reads)),
         ("tag", needs(tags, "a head for tags").and(reads)),
-        ("answer", needs(spans, "a head for answers").and(reads)),
+        ("answer", needs(marks_answers(checkpoint), "a head for answers").and(reads)),
         ("score", needs(words, "a head for words").and(reads)),
         ("generate", needs(!encoder && words, "a decoder with a head for words")),
         ("translate", needs(both, "an encoder and a decoder").and(reads)),

@@ -5,9 +5,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use glassformer_engine::{Asked, Forward, Passes, Sequence};
 use glassformer_families::Checkpoint;
-use glassformer_formula::{Formula, Head, Input as Rows, Position};
+use glassformer_formula::{Formula, Global, Head, Input as Rows, Mix, Pattern, Position, Sublayer};
 use glassformer_graph::{Backend, Rows as Kind};
-use glassformer_tokens::{Encoding, Tokenizer};
+use glassformer_tokens::{Encoding, Part, Tokenizer};
 
 use crate::Error;
 
@@ -135,7 +135,8 @@ impl Reader {
         }
         let typed = matches!(formula.source.as_ref().map(|side| &side.input), Some(Rows::Tokens(tokens)) if tokens.types.is_some());
         let types = if typed { text.types.clone() } else { Vec::new() };
-        let mut sequence = Sequence { source: ids, types, asked, ..Sequence::default() };
+        let global = if marks_answers(&self.checkpoint) { question(formula, text) } else { Vec::new() };
+        let mut sequence = Sequence { source: ids, types, global, asked, ..Sequence::default() };
         crate::complete(&mut sequence, &self.checkpoint);
         sequence
     }
@@ -174,6 +175,36 @@ fn part<'f>(forward: &'f Forward, name: &str, start: usize, sequence: &Sequence)
         _ => asked_of(sequence),
     };
     (rows, numbers.get(start * shape.width..(start + rows) * shape.width).unwrap_or_default())
+}
+
+/// Whether a model marks the first and the last token of an answer: by a head for that, or by two tags that mean it.
+pub(crate) fn marks_answers(checkpoint: &Checkpoint) -> bool {
+    let names = checkpoint.config.get("architectures").and_then(|names| names.get(0)?.as_str());
+    match checkpoint.model.formula().head {
+        Head::Spans => true,
+        Head::Tags { count: 2, .. } => names.is_some_and(|name| name.ends_with("ForQuestionAnswering")),
+        Head::Tags { .. }
+        | Head::Rows
+        | Head::Words { .. }
+        | Head::Adaptive { .. }
+        | Head::Classes { .. } => false,
+    }
+}
+
+/// The positions of a question, which see and are seen by all where a model has windows (Longformer).
+fn question(formula: &Formula, text: &Encoding) -> Vec<usize> {
+    let looks = |sublayer: &Sublayer| match &sublayer.mix {
+        Mix::Attend(attention) => {
+            matches!(attention.pattern, Pattern::Sliding { global: Global::Shared | Global::Separate, .. })
+        }
+        Mix::Feed(_) => false,
+    };
+    let source = formula.source.as_ref();
+    if !source.is_some_and(|side| side.stack.block.iter().any(looks)) {
+        return Vec::new();
+    }
+    let last = text.parts.iter().rposition(|part| *part == Some(Part::First));
+    (0..last.map_or(0, |last| last + 1)).collect()
 }
 
 /// What a head gives, in words.
