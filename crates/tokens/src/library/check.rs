@@ -15,6 +15,8 @@ pub(super) struct Outline {
     #[serde(default)]
     normalizer: Value,
     #[serde(default)]
+    pre_tokenizer: Value,
+    #[serde(default)]
     post_processor: Value,
     #[serde(default)]
     pub decoder: Value,
@@ -52,6 +54,7 @@ impl Outline {
     pub fn new(json: &[u8]) -> Result<Self, String> {
         let outline: Self = serde_json::from_slice(json).map_err(|error| error.to_string())?;
         check_growth("normalizer", stretch(&outline.normalizer, "normalizers"))?;
+        check_growth("pre_tokenizer", stretch(&outline.pre_tokenizer, "pretokenizers"))?;
         check_growth("decoder", stretch(&outline.decoder, "decoders"))?;
         check_normalizer(&outline.normalizer)?;
         check_processor(&outline.post_processor)?;
@@ -109,7 +112,7 @@ const STRETCH: f64 = 4096.0;
 /// As much may be put before each text, in bytes.
 const PREPENDED: usize = 1024;
 
-/// How long a text may become in a normalizer or decoder: times, plus. A chain of twelve that each write ten letters for one
+/// How long a text may become in a normalizer, pre-tokenizer or decoder: times, plus. A chain of twelve that each write ten letters for one
 /// would need more memory than there is.
 fn stretch(value: &Value, parts: &str) -> (f64, usize) {
     let (times, plus) = list(value, parts).map(|part| stretch(part, parts)).fold((1.0, 0), chain);

@@ -369,6 +369,10 @@ fn tokenizers() -> Vec<Case> {
     };
     let grow = json!({"type": "Replace", "pattern": {"String": "a"}, "content": "aaaaaaaaaa"});
     let prepend = json!({"type": "Prepend", "prepend": "a".repeat(10_000)});
+    let again = tokenizer(|json| {
+        let one = json!({"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": false, "use_regex": false});
+        json["pre_tokenizer"] = json!({"type": "Sequence", "pretokenizers": vec![one; 70]});
+    });
     let word = |id: Value| tokenizer(move |json| json["model"]["vocab"]["zebra"] = id.clone());
     let template = |pieces: Value| {
         tokenizer(move |json| {
@@ -414,6 +418,7 @@ fn tokenizers() -> Vec<Case> {
             Says::Line("gave up on this text"),
         ),
         fill("replacements that grow without end", normalizers(grow, 12), "times as long"),
+        fill("bytes of bytes of bytes", again, "times as long"),
         fill("a text before every text", normalizers(prepend, 100), "bytes longer"),
         fill("a template that repeats the text", template(json!(vec![text.clone(); 10_000])), "10000 pieces"),
         fill(
