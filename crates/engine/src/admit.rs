@@ -1,6 +1,6 @@
 //! What a request must be before it may wait: whatever is wrong is said at once, and of that request alone.
 
-use glassformer_formula::{Formula, Input, Position, Side};
+use glassformer_formula::{Formula, Input, Side};
 use glassformer_graph::PAGE;
 
 use crate::generate::Prepared;
@@ -24,20 +24,8 @@ impl Limits {
             Some(Input::Tokens(tokens)) => tokens.vocabulary,
             Some(Input::Patches(_)) | None => 0,
         };
-        let learned = |position: &Position| match position {
-            Position::Learned { max, .. } => Some(*max),
-            Position::None
-            | Position::Sinusoidal { .. }
-            | Position::Rotary(_)
-            | Position::Alibi
-            | Position::Buckets { .. }
-            | Position::TransformerXl { .. }
-            | Position::Together(_) => None,
-        };
-        let positions = |side: Option<&Side>| {
-            let parts = side.map_or(&[][..], |side| side.stack.position.parts());
-            parts.iter().filter_map(learned).min().unwrap_or(usize::MAX)
-        };
+        let positions =
+            |side: Option<&Side>| side.and_then(|side| side.stack.position.count()).unwrap_or(usize::MAX);
         Self { vocabularies: sides.map(vocabulary), positions: sides.map(positions), scores }
     }
 }

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use glassformer_engine::{Decoding, EarlyStopping, Sampling};
 use glassformer_families::{Checkpoint, Generation, generation};
-use glassformer_formula::{Position, Side};
 use serde_json::Value;
 
 use crate::Error;
@@ -16,23 +15,9 @@ use crate::Error;
 /// If a file cannot be read, or says something that may change results and is not understood.
 pub fn decoding(path: &Path, checkpoint: &Checkpoint) -> Result<Decoding, Error> {
     let mut decoding = read(&generation(path, &checkpoint.config)?)?;
-    decoding.positions = decoding.positions.or(positions(checkpoint.model.formula().target.as_ref()));
+    let target = checkpoint.model.formula().target.as_ref();
+    decoding.positions = decoding.positions.or(target.and_then(|side| side.stack.position.count()));
     Ok(decoding)
-}
-
-/// How many positions a target has, where they are learned.
-fn positions(target: Option<&Side>) -> Option<usize> {
-    let learned = |position: &Position| match position {
-        Position::Learned { max, .. } => Some(*max),
-        Position::None
-        | Position::Sinusoidal { .. }
-        | Position::Rotary(_)
-        | Position::Alibi
-        | Position::Buckets { .. }
-        | Position::TransformerXl { .. }
-        | Position::Together(_) => None,
-    };
-    target?.stack.position.parts().iter().filter_map(learned).min()
 }
 
 /// The options that `given` says; the reference's defaults for all others.

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use glassformer_engine::{Asked, Forward, Passes, Sequence};
 use glassformer_families::Checkpoint;
-use glassformer_formula::{Formula, Global, Head, Input as Rows, Mix, Pattern, Position, Sublayer};
+use glassformer_formula::{Formula, Global, Head, Input as Rows, Mix, Pattern, Sublayer};
 use glassformer_graph::{Backend, Rows as Kind};
 use glassformer_tokens::{Encoding, Part, Tokenizer};
 
@@ -232,17 +232,7 @@ fn vocabulary(formula: &Formula) -> Option<usize> {
 pub(crate) fn longest(checkpoint: &Checkpoint, tokenizer: Option<&Tokenizer>) -> Option<usize> {
     let formula = checkpoint.model.formula();
     let side = formula.source.as_ref().or(formula.target.as_ref());
-    let counted = |position: &Position| match position {
-        Position::Learned { max, .. } => Some(*max),
-        Position::None
-        | Position::Sinusoidal { .. }
-        | Position::Rotary(_)
-        | Position::Alibi
-        | Position::Buckets { .. }
-        | Position::TransformerXl { .. }
-        | Position::Together(_) => None,
-    };
-    let positions = side.and_then(|side| side.stack.position.parts().iter().filter_map(counted).min());
+    let positions = side.and_then(|side| side.stack.position.count());
     let trained = checkpoint.config.get("max_position_embeddings").and_then(serde_json::Value::as_u64);
     let trained = trained.map(|longest| longest as usize);
     let told = tokenizer.and_then(Tokenizer::model_max_length);

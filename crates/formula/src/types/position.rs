@@ -81,6 +81,21 @@ impl Position {
         self.parts().iter().map(zeros).sum()
     }
 
+    /// How many positions there are, where they are counted: a learned table has a row for each.
+    pub fn count(&self) -> Option<usize> {
+        let counted = |part: &Self| match part {
+            Self::Learned { max, .. } => Some(*max),
+            Self::None
+            | Self::Sinusoidal { .. }
+            | Self::Rotary(_)
+            | Self::Alibi
+            | Self::Buckets { .. }
+            | Self::TransformerXl { .. }
+            | Self::Together(_) => None,
+        };
+        self.parts().iter().filter_map(counted).min()
+    }
+
     /// The ways that positions are told: itself, or those that it puts together.
     pub fn parts(&self) -> &[Self] {
         match self {
