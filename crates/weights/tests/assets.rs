@@ -1,6 +1,6 @@
 //! Real checkpoints: every number of each, compared with the reference package's by digest.
 //!
-//! They are too large to keep here. `cargo test -p glassformer-weights --test assets -- --ignored` looks for them in
+//! They are too large to keep here. The test looks for them in
 //! `$GLASSFORMER_ASSETS` and passes over those that are not there; `fixtures/weights/make.py --assets` wrote the digests.
 
 mod common;
