@@ -3,6 +3,7 @@
 pub mod gemm;
 pub mod isa;
 pub mod lanes;
+pub mod narrow;
 pub mod team;
 
 mod context;

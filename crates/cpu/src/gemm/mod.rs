@@ -195,6 +195,6 @@ impl Product {
 
 /// Part `index` of `0..len` cut into `count` parts, whose sizes differ by one at most.
 #[inline(always)]
-fn part(len: usize, count: usize, index: usize) -> Range<usize> {
+pub(crate) fn part(len: usize, count: usize, index: usize) -> Range<usize> {
     len * index / count..len * (index + 1) / count
 }

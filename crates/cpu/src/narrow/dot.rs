@@ -1,0 +1,83 @@
+//! Which instructions multiply narrow numbers on this machine, asked once, at run time.
+
+use crate::isa::Isa;
+use std::fmt;
+use std::sync::OnceLock;
+
+/// Instructions for products of narrow numbers, from the weakest to the strongest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Dot {
+    /// Plain Rust, for any machine.
+    Scalar,
+    /// AVX2: `bf16` is widened; integers by `vpmaddubsw`, on absolute values so that nothing saturates.
+    Avx2,
+    /// AVX-VNNI, the integer part of the next but one on machines without AVX-512; `bf16` as with AVX2.
+    AvxVnni,
+    /// AVX-512: `bf16` is widened; integers as with AVX2.
+    Avx512,
+    /// AVX-512 BF16 and VNNI: `vdpbf16ps` and `vpdpbusd`.
+    Avx512Dot,
+    /// AMX: whole tiles at a time.
+    Amx,
+}
+
+impl Dot {
+    /// Every one, from the weakest to the strongest, whether this machine has it or not.
+    pub const ALL: [Self; 6] =
+        [Self::Scalar, Self::Avx2, Self::AvxVnni, Self::Avx512, Self::Avx512Dot, Self::Amx];
+
+    /// The strongest that this machine has beside `isa`.
+    pub fn best(isa: Isa) -> Self {
+        let fits = |dot: &Self| dot.isa() <= isa && dot.is_available();
+        Self::ALL.into_iter().rfind(fits).unwrap_or(Self::Scalar)
+    }
+
+    /// Those of this machine, from the weakest to the strongest: what tests run over.
+    pub fn available() -> Vec<Self> {
+        Self::ALL.into_iter().filter(|dot| dot.is_available()).collect()
+    }
+
+    /// The vector instructions for what is done around the products.
+    pub fn isa(self) -> Isa {
+        match self {
+            Self::Scalar => Isa::Scalar,
+            Self::Avx2 | Self::AvxVnni => Isa::Avx2,
+            Self::Avx512 | Self::Avx512Dot | Self::Amx => Isa::Avx512,
+        }
+    }
+
+    /// Whether this machine, and its operating system, can run them. For AMX the system is asked for permission, the first
+    /// time.
+    #[cfg(target_arch = "x86_64")]
+    pub fn is_available(self) -> bool {
+        static AMX: OnceLock<bool> = OnceLock::new();
+        self.isa().is_available()
+            && match self {
+                Self::Scalar | Self::Avx2 | Self::Avx512 => true,
+                Self::AvxVnni => is_x86_feature_detected!("avxvnni"),
+                Self::Avx512Dot => {
+                    is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512vnni")
+                }
+                Self::Amx => *AMX.get_or_init(super::amx::ask),
+            }
+    }
+
+    /// Whether this machine can run them: elsewhere than on x86-64, only [`Dot::Scalar`].
+    #[cfg(not(target_arch = "x86_64"))]
+    pub fn is_available(self) -> bool {
+        self == Self::Scalar
+    }
+}
+
+impl fmt::Display for Dot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "AVX2",
+            Self::AvxVnni => "AVX-VNNI",
+            Self::Avx512 => "AVX-512",
+            Self::Avx512Dot => "AVX-512 BF16 and VNNI",
+            Self::Amx => "AMX",
+        })
+    }
+}

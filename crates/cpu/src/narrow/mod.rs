@@ -1,0 +1,189 @@
+//! The matrix product C = A·B + bias with narrow numbers: `bf16`, or 8-bit integers. Half and a quarter of the bytes, and
+//! on machines with AMX sixteen and thirty-two times the multiplications of `f32`.
+//!
+//! **Two formats.** [`Format::Bf16`] rounds weights and activations to the upper half of an `f32` and sums in `f32`.
+//! [`Format::Int8`] has a scale for each column of B (an output of the layer) and for each row of A, which is found when
+//! the row is seen; sums are integers, so they are exact, and C[i, j] = sum · (scale of row i · scale of column j) + bias.
+//!
+//! **One layout for all machines.** Everything is cut into *tiles* of sixteen lines of 64 bytes, as AMX wants it. A line
+//! of A is one row's next 32 `bf16` or 64 integers; a line of B is sixteen columns, each with its next two or four
+//! numbers, which is also what one step of `vdpbf16ps` or `vpdpbusd` takes. A is narrowed once ([`Narrowing`]) for all
+//! products that read it, B when a model is prepared ([`Weight`]). What goes beyond the edges is zero in B.
+//!
+//! **What has the same bits.** Every C[i, j] is one sum over k in one order, whatever the rows in the call, the cut and
+//! the thread. With integers it is also the same on every machine. In `bf16` it depends on the instructions ([`Dot`]):
+//! AMX adds even and odd k apart within a tile, `vdpbf16ps` adds pairs, the others multiply and add one by one.
+#![allow(clippy::inline_always)] // the first rule of `lanes`
+
+use crate::gemm::part;
+use std::ops::Range;
+
+#[cfg(target_arch = "x86_64")]
+mod amx;
+mod dot;
+mod finish;
+mod patch;
+mod rows;
+#[cfg(test)]
+mod tests;
+mod vector;
+mod weight;
+
+pub use dot::Dot;
+pub use rows::Narrowing;
+pub use weight::Weight;
+
+/// Bytes of a line: a cache line, and a row of an AMX tile.
+const LINE: usize = 64;
+/// Lines of a tile, and the rows or columns that it stands for.
+const LINES: usize = 16;
+/// Bytes of a tile.
+const TILE: usize = LINE * LINES;
+/// The same in `f32`, in which buffers are counted.
+const TILE_FLOATS: usize = TILE / 4;
+/// Columns that are always worked on together, or filled up with zeros: four tiles side by side.
+const UNIT: usize = 4 * LINES;
+/// The most tiles along k between two visits to C: 32 rows of A then take 32 KB of L1.
+const BLOCK: usize = 16;
+/// The most rows of an item, in pairs of tiles.
+const TALLEST: usize = 8;
+/// The most columns of an item, in units.
+const WIDEST: usize = 8;
+/// Below this many items, smaller ones keep more threads busy.
+const ENOUGH_ITEMS: usize = 32;
+
+/// How narrow numbers are written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Format {
+    /// The upper half of an `f32`: eight bits of precision, the same range.
+    Bf16,
+    /// Integers from -127 to 127, times a scale.
+    Int8,
+}
+
+impl Format {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Bf16, Self::Int8];
+
+    /// Numbers in a line of A: the steps of k that a tile is deep.
+    const fn depth(self) -> usize {
+        match self {
+            Self::Bf16 => LINE / 2,
+            Self::Int8 => LINE,
+        }
+    }
+
+    /// Tiles along a `k` of this length; one of zeros where there is nothing to add up.
+    const fn tiles(self, k: usize) -> usize {
+        if k == 0 { 1 } else { k.div_ceil(self.depth()) }
+    }
+}
+
+/// C = A·B + bias, described; [`Product::run_item`] computes it, item by item, on any threads in any order.
+#[derive(Clone, Copy, Debug)]
+pub struct Product {
+    /// What A and B are written in.
+    pub format: Format,
+    /// The rows of A and C.
+    pub rows: usize,
+    /// The columns of A and the rows of B.
+    pub k: usize,
+    /// The columns of B and C.
+    pub columns: usize,
+    /// A, `[rows, k]`, as [`Narrowing`] writes it.
+    pub a: *const f32,
+    /// B, `[k, columns]`, as [`Weight`] holds it.
+    pub b: *const f32,
+    /// C, `[rows, columns]`, its columns contiguous.
+    pub c: *mut f32,
+    /// How far apart the rows of C begin.
+    pub c_stride: usize,
+    /// One number per column, added at the end.
+    pub bias: Option<*const f32>,
+}
+
+// SAFETY: a description holds addresses and reads none; whoever calls `run_item` answers for them.
+unsafe impl Send for Product {}
+// SAFETY: as above.
+unsafe impl Sync for Product {}
+
+impl Product {
+    /// The number of independent work items. Together they are the whole product, in any order.
+    pub fn items(&self) -> usize {
+        let (down, across) = self.cut();
+        down * across
+    }
+
+    /// Items from top to bottom, and from left to right; a function of the shape alone.
+    fn cut(&self) -> (usize, usize) {
+        let pairs = self.rows.div_ceil(2 * LINES);
+        let units = self.columns.div_ceil(UNIT);
+        let down = pairs.div_ceil(TALLEST);
+        if down == 0 || units == 0 {
+            return (0, 0);
+        }
+        (down, units.div_ceil(WIDEST).max(ENOUGH_ITEMS.div_ceil(down).min(units)))
+    }
+
+    /// Computes item number `item` by the instructions of `dot`.
+    ///
+    /// # Safety
+    /// The machine has `dot`; `item < self.items()`. A, B and the bias are valid for reads and C for writes, at the sizes
+    /// that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
+    /// other items of this product.
+    pub unsafe fn run_item(&self, dot: Dot, item: usize) {
+        let (down, across) = self.cut();
+        let pairs = part(self.rows.div_ceil(2 * LINES), down, item / across);
+        let units = part(self.columns.div_ceil(UNIT), across, item % across);
+        let rows = pairs.start * 2 * LINES..self.rows.min(pairs.end * 2 * LINES);
+        // SAFETY: the caller's promise; the item lies inside the product.
+        unsafe { patch::run(self, dot, &Item { rows, units }) }
+    }
+
+    /// Tiles along k.
+    #[inline(always)]
+    fn tiles(&self) -> usize {
+        self.format.tiles(self.k)
+    }
+
+    /// The tile of A at block `block` of sixteen rows and `step` along k.
+    #[inline(always)]
+    fn a_tile(&self, block: usize, step: usize) -> *const u8 {
+        self.a.wrapping_add((block * self.tiles() + step) * TILE_FLOATS).cast()
+    }
+
+    /// The tile of B at `panel` of sixteen columns and `step` along k.
+    #[inline(always)]
+    fn b_tile(&self, panel: usize, step: usize) -> *const u8 {
+        self.b.wrapping_add((panel * self.tiles() + step) * TILE_FLOATS).cast()
+    }
+
+    /// One number per row, behind the tiles of A; there only with integers.
+    #[inline(always)]
+    fn row_scales(&self) -> *const f32 {
+        self.a.wrapping_add(self.rows.div_ceil(LINES) * self.tiles() * TILE_FLOATS)
+    }
+
+    /// One number per column, behind the tiles of B; there only with integers.
+    #[inline(always)]
+    fn column_scales(&self) -> *const f32 {
+        self.b.wrapping_add(padded(self.columns) / LINES * self.tiles() * TILE_FLOATS)
+    }
+
+    /// One integer per column, behind the scales; there only with integers.
+    #[inline(always)]
+    fn column_shifts(&self) -> *const i32 {
+        self.column_scales().wrapping_add(padded(self.columns)).cast()
+    }
+}
+
+/// The columns of B with those of zeros.
+const fn padded(columns: usize) -> usize {
+    columns.next_multiple_of(UNIT)
+}
+
+/// A work item: these rows, and these units of columns.
+struct Item {
+    rows: Range<usize>,
+    units: Range<usize>,
+}

@@ -1,0 +1,155 @@
+//! A, row by row: rounded to `bf16`, or to integers by a scale of the row's own.
+
+use super::{Format, LINE, LINES, TILE, TILE_FLOATS};
+use crate::dispatch;
+use crate::isa::Isa;
+use crate::lanes::Lanes;
+
+/// The largest integer; the range is symmetric.
+const LARGEST: f32 = 127.0;
+
+/// The narrowing of rows, described: [`Narrowing::run_row`] narrows one of them, on any thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Narrowing {
+    /// What they become.
+    pub format: Format,
+    /// How many there are.
+    pub rows: usize,
+    /// Numbers of a row.
+    pub k: usize,
+    /// The first row.
+    pub from: *const f32,
+    /// How far apart rows begin.
+    pub stride: usize,
+    /// [`Narrowing::len`] numbers, aligned to 64 bytes.
+    pub to: *mut f32,
+}
+
+// SAFETY: a description holds addresses and reads none; whoever calls `run_row` answers for them.
+unsafe impl Send for Narrowing {}
+// SAFETY: as above.
+unsafe impl Sync for Narrowing {}
+
+impl Narrowing {
+    /// How many `f32` so many narrowed rows take: whole tiles, and for integers a scale for each row.
+    pub const fn len(format: Format, rows: usize, k: usize) -> usize {
+        let blocks = rows.div_ceil(LINES);
+        let scales = match format {
+            Format::Bf16 => 0,
+            Format::Int8 => LINES,
+        };
+        blocks * (format.tiles(k) * TILE_FLOATS + scales)
+    }
+
+    /// Narrows row number `row` on `isa`.
+    ///
+    /// # Safety
+    /// The machine has `isa`; `row < self.rows`. The rows are valid for reads and `to` for [`Narrowing::len`] writes; they
+    /// do not overlap, and nobody else uses `to`, or writes the rows, at the same time, except other rows of this narrowing.
+    pub unsafe fn run_row(&self, isa: Isa, row: usize) {
+        let Self { format, rows, k, from, stride, to } = *self;
+        let tiles = rows.div_ceil(LINES) * format.tiles(k);
+        // SAFETY: the caller's promise; each row has its own line in every tile, and its own scale.
+        unsafe {
+            let numbers = std::slice::from_raw_parts(from.add(row * stride), k);
+            let scale = narrow_row(isa, format, numbers, to, row);
+            if format == Format::Int8 {
+                *to.add(tiles * TILE_FLOATS + row) = scale;
+            }
+        }
+    }
+}
+
+/// Narrows the row `row` of many into its lines, and gives its scale: of a `bf16`, 1.
+///
+/// # Safety
+/// The machine has `isa`; `to` has tiles for so many rows, and nobody else uses this one's lines.
+pub(super) unsafe fn narrow_row(isa: Isa, format: Format, numbers: &[f32], to: *mut f32, row: usize) -> f32 {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let block = row / LINES * format.tiles(numbers.len());
+        let first = to.add(block * TILE_FLOATS).cast::<u8>().add(row % LINES * LINE);
+        match format {
+            Format::Bf16 => {
+                dispatch!(isa, round_row(numbers, first));
+                1.0
+            }
+            Format::Int8 => dispatch!(isa, quantise_row(numbers, first)),
+        }
+    }
+}
+
+/// # Safety
+/// Every tile from the one of `first` on has a line for this row.
+#[inline(always)]
+unsafe fn round_row<L: Lanes>(numbers: &[f32], first: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe { lines::<{ LINE / 2 }, u16>(numbers, first, bf16) }
+}
+
+/// The scale of the row: its largest number is 127 of it.
+///
+/// # Safety
+/// As for [`round_row`].
+#[inline(always)]
+unsafe fn quantise_row<L: Lanes>(numbers: &[f32], first: *mut u8) -> f32 {
+    let (scale, inverse) = scale(numbers);
+    // SAFETY: the caller's promise.
+    unsafe { lines::<LINE, i8>(numbers, first, |x| quantise(x, inverse)) };
+    scale
+}
+
+/// Writes one row, line by line, with zeros behind its end.
+///
+/// # Safety
+/// As for [`round_row`]; a line is `DEPTH` numbers of type `T`.
+#[inline(always)]
+unsafe fn lines<const DEPTH: usize, T: Copy + Default>(
+    numbers: &[f32],
+    first: *mut u8,
+    narrow: impl Fn(f32) -> T,
+) {
+    let (whole, rest) = numbers.as_chunks::<DEPTH>();
+    // SAFETY: the caller's promise; lines are aligned to 64 bytes.
+    unsafe {
+        for (tile, line) in whole.iter().enumerate() {
+            *first.add(tile * TILE).cast::<[T; DEPTH]>() = line.map(&narrow);
+        }
+        if !rest.is_empty() || numbers.is_empty() {
+            let mut line = [T::default(); DEPTH];
+            for (to, &from) in line.iter_mut().zip(rest) {
+                *to = narrow(from);
+            }
+            *first.add(whole.len() * TILE).cast::<[T; DEPTH]>() = line;
+        }
+    }
+}
+
+/// The nearest `bf16`, the even one of two; NaN stays NaN.
+#[inline(always)]
+fn bf16(x: f32) -> u16 {
+    let bits = x.to_bits();
+    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
+    let quiet = bits >> 16 | 0x40;
+    (if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { rounded }) as u16
+}
+
+/// The scale of some numbers, and what to multiply by to get integers.
+///
+/// The largest is found among the bits, where NaN is larger than everything: one NaN makes the scale NaN, and with it all
+/// that the row takes part in. Infinity does so too, as zero times infinity.
+#[inline(always)]
+fn scale(numbers: &[f32]) -> (f32, f32) {
+    let most = numbers.iter().fold(0, |most: u32, x| most.max(x.to_bits() & 0x7fff_ffff));
+    let most = f32::from_bits(most);
+    // Below this, the inverse would be infinite; what is so small is nothing.
+    if most < f32::MIN_POSITIVE * LARGEST { (0.0, 0.0) } else { (most / LARGEST, LARGEST / most) }
+}
+
+/// The nearest integer, the even one of two. Added to a number so large that there is nothing behind the point, the last
+/// bits are the integer.
+#[inline(always)]
+fn quantise(x: f32, inverse: f32) -> i8 {
+    const POINT: f32 = 12_582_912.0; // 1.5 · 2²³
+    (x * inverse + POINT).to_bits() as i8
+}

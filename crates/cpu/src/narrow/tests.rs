@@ -1,0 +1,269 @@
+//! Products of narrow numbers against their naive twins, and against themselves cut differently.
+
+use super::*;
+use crate::isa::Isa;
+use glassformer_tensor::{Buffer, Random, Tolerance, compare};
+
+/// A product with its data: rows of A and C are some numbers longer than they need be.
+struct Case {
+    rows: usize,
+    k: usize,
+    columns: usize,
+    a: Vec<f32>,
+    /// `[columns, k]`, as a weight lies.
+    weight: Vec<f32>,
+    bias: Option<Vec<f32>>,
+}
+
+/// What lies between the rows, and must stay as it is.
+const GAP: usize = 3;
+const UNTOUCHED: f32 = 12345.0;
+
+impl Case {
+    fn random(random: &mut Random, rows: usize, k: usize, columns: usize) -> Self {
+        let mut numbers = |count: usize| (0..count).map(|_| random.normal()).collect::<Vec<f32>>();
+        let (a, weight, bias) = (numbers(rows * (k + GAP)), numbers(k * columns), numbers(columns));
+        Self { rows, k, columns, a, weight, bias: Some(bias).filter(|_| random.below(2) == 0) }
+    }
+
+    fn row(&self, i: usize) -> &[f32] {
+        &self.a[i * (self.k + GAP)..][..self.k]
+    }
+
+    fn column(&self, j: usize) -> &[f32] {
+        &self.weight[j * self.k..][..self.k]
+    }
+
+    /// C by a naive twin, which is given a row, a column and the bias.
+    fn naive(&self, twin: impl Fn(&[f32], &[f32], Option<f32>) -> f32) -> Vec<f32> {
+        let mut c = vec![UNTOUCHED; self.rows * (self.columns + GAP)];
+        for i in 0..self.rows {
+            for j in 0..self.columns {
+                let bias = self.bias.as_ref().map(|bias| bias[j]);
+                c[i * (self.columns + GAP) + j] = twin(self.row(i), self.column(j), bias);
+            }
+        }
+        c
+    }
+
+    /// Rows `rows` by the kernels, with items in a random order; the other rows of C untouched.
+    fn found(&self, format: Format, dot: Dot, rows: Range<usize>, random: &mut Random) -> Vec<f32> {
+        let weight = Weight::from_weight(format, &self.weight, self.columns, self.k);
+        let mut narrowed = Buffer::zeros(Narrowing::len(format, rows.len(), self.k));
+        // What lies in unused lines must not matter.
+        narrowed.fill(f32::NAN);
+        let narrowing = Narrowing {
+            format,
+            rows: rows.len(),
+            k: self.k,
+            from: self.a[rows.start * (self.k + GAP)..].as_ptr(),
+            stride: self.k + GAP,
+            to: narrowed.as_mut_ptr(),
+        };
+        let stride = self.columns + GAP;
+        let mut c = vec![UNTOUCHED; self.rows * stride];
+        let product = Product {
+            format,
+            rows: rows.len(),
+            k: self.k,
+            columns: self.columns,
+            a: narrowed.as_ptr(),
+            b: weight.as_ptr(),
+            c: c[rows.start * stride..].as_mut_ptr(),
+            c_stride: stride,
+            bias: self.bias.as_ref().map(|bias| bias.as_ptr()),
+        };
+        let mut items: Vec<usize> = (0..product.items()).collect();
+        random.shuffle(&mut items);
+        // SAFETY: `dot` is available, and the vectors have the sizes that the descriptions say.
+        unsafe {
+            (0..rows.len()).for_each(|row| narrowing.run_row(dot.isa(), row));
+            items.into_iter().for_each(|item| product.run_item(dot, item));
+        }
+        c
+    }
+}
+
+/// The nearest `bf16`, in `f32`, by trying both neighbours.
+fn rounded(x: f32) -> f32 {
+    let below = f32::from_bits(x.to_bits() & 0xffff_0000);
+    let above = f32::from_bits((x.to_bits() & 0xffff_0000) + 0x1_0000);
+    let (down, up) = ((x - below).abs(), (above - x).abs());
+    let even = below.to_bits() & 0x1_0000 == 0;
+    if down < up || down == up && even { below } else { above }
+}
+
+/// The twin of `bf16`, in `f64`.
+fn twin_bf16(row: &[f32], column: &[f32], bias: Option<f32>) -> f32 {
+    let terms = row.iter().zip(column).map(|(&a, &b)| f64::from(rounded(a)) * f64::from(rounded(b)));
+    (terms.sum::<f64>() + f64::from(bias.unwrap_or(0.0))) as f32
+}
+
+/// What AMX does, number by number: even and odd steps of a tile apart.
+fn twin_amx(row: &[f32], column: &[f32], bias: Option<f32>) -> f32 {
+    let mut sum = 0.0_f32;
+    for (a, b) in row.chunks(32).zip(column.chunks(32)) {
+        let of = |parity: usize| {
+            let terms = a.iter().zip(b).skip(parity).step_by(2);
+            terms.fold(0.0_f32, |sum, (&a, &b)| rounded(a).mul_add(rounded(b), sum))
+        };
+        sum += of(0) + of(1);
+    }
+    bias.map_or(sum, |bias| sum + bias)
+}
+
+/// The twin of integers, to the bit.
+fn twin_int8(row: &[f32], column: &[f32], bias: Option<f32>) -> f32 {
+    let integers = |numbers: &[f32]| {
+        let most = numbers.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+        let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
+        let integers = numbers.iter().map(|x| (x * inverse).round_ties_even() as i64);
+        (integers.collect::<Vec<i64>>(), most / 127.0)
+    };
+    let ((a, scale_a), (b, scale_b)) = (integers(row), integers(column));
+    let sum: i64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
+    let product = sum as f32 * (scale_a * scale_b);
+    bias.map_or(product, |bias| product + bias)
+}
+
+fn bits(numbers: &[f32]) -> Vec<u32> {
+    numbers.iter().map(|x| x.to_bits()).collect()
+}
+
+fn shapes(random: &mut Random, count: usize) -> Vec<[usize; 3]> {
+    let fixed = [[1, 1, 1], [16, 32, 64], [32, 64, 64], [33, 65, 65], [17, 1, 300], [300, 300, 1], [3, 0, 5]];
+    let mut shapes = fixed.to_vec();
+    shapes.extend((0..count).map(|_| [(); 3].map(|()| 1 + random.below(300))));
+    // More than one block of k, and more than one item each way.
+    shapes.extend([[50, 1500, 70], [270, 70, 600], [5, 2100, 130]]);
+    shapes
+}
+
+#[test]
+fn integers_have_the_bits_of_their_naive_twin_everywhere() {
+    let mut random = Random::new(1);
+    for [rows, k, columns] in shapes(&mut random, 40) {
+        let case = Case::random(&mut random, rows, k, columns);
+        let expected = bits(&case.naive(twin_int8));
+        for dot in Dot::available() {
+            let found = case.found(Format::Int8, dot, 0..rows, &mut random);
+            assert!(bits(&found) == expected, "[{rows}, {k}, {columns}] on {dot}");
+        }
+    }
+}
+
+#[test]
+fn bf16_agrees_with_its_naive_twin() {
+    let mut random = Random::new(2);
+    for [rows, k, columns] in shapes(&mut random, 40) {
+        let case = Case::random(&mut random, rows, k, columns);
+        let expected = case.naive(twin_bf16);
+        let tolerance = Tolerance { absolute: 1e-5 * (k as f32).sqrt().max(1.0), relative: 1e-5 };
+        for dot in Dot::available() {
+            let found = case.found(Format::Bf16, dot, 0..rows, &mut random);
+            if let Err(difference) = compare(&found, &expected, tolerance) {
+                panic!("[{rows}, {k}, {columns}] on {dot}: {difference}");
+            }
+        }
+    }
+}
+
+#[test]
+fn amx_adds_even_and_odd_steps_of_a_tile_apart() {
+    if !Dot::Amx.is_available() {
+        return;
+    }
+    let mut random = Random::new(3);
+    for [rows, k, columns] in [[1, 50, 100], [17, 900, 70], [150, 801, 33]] {
+        let case = Case::random(&mut random, rows, k, columns);
+        let found = case.found(Format::Bf16, Dot::Amx, 0..rows, &mut random);
+        assert!(bits(&found) == bits(&case.naive(twin_amx)), "[{rows}, {k}, {columns}]");
+    }
+}
+
+#[test]
+fn a_row_alone_has_the_bits_that_it_has_in_a_batch() {
+    let mut random = Random::new(4);
+    for [k, columns] in [[100, 77], [777, 500], [1600, 64]] {
+        let case = Case::random(&mut random, 300, k, columns);
+        let stride = columns + GAP;
+        for (format, dot) in Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d))) {
+            let all = case.found(format, dot, 0..300, &mut random);
+            for rows in [1, 2, 3, 5, 15, 16, 17, 31, 33, 40] {
+                let first = random.below(300 - rows + 1);
+                let some = case.found(format, dot, first..first + rows, &mut random);
+                let range = first * stride..(first + rows) * stride;
+                assert!(
+                    bits(&some[range.clone()]) == bits(&all[range]),
+                    "{rows} rows of [300, {k}, {columns}] in {format:?} on {dot}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_and_matrices_are_laid_out_alike() {
+    let mut random = Random::new(5);
+    for [k, columns] in [[1, 1], [64, 100], [33, 47], [100, 31]] {
+        let b: Vec<f32> = (0..k * columns).map(|_| random.normal()).collect();
+        let weight: Vec<f32> = (0..k * columns).map(|at| b[at % k * columns + at / k]).collect();
+        for format in Format::ALL {
+            let data = |weight: Weight| {
+                // SAFETY: a weight is that long.
+                bits(unsafe { std::slice::from_raw_parts(weight.as_ptr(), Weight::len(format, k, columns)) })
+            };
+            let from_rows = data(Weight::from_rows(format, &b, k, columns));
+            assert!(from_rows == data(Weight::from_weight(format, &weight, columns, k)), "[{k}, {columns}]");
+        }
+    }
+}
+
+#[test]
+fn what_is_not_a_number_stays_so() {
+    for wrong in [f32::NAN, f32::INFINITY, f32::from_bits(0x7fff_ffff)] {
+        let mut random = Random::new(6);
+        let mut case = Case::random(&mut random, 3, 70, 20);
+        case.a[(70 + GAP) + 5] = wrong;
+        for format in Format::ALL {
+            for dot in Dot::available() {
+                let found = case.found(format, dot, 0..3, &mut random);
+                let finite = |row: usize| found[row * (20 + GAP)..][..20].iter().filter(|x| x.is_finite()).count();
+                assert_eq!([0, 1, 2].map(finite), [20, 0, 20], "{wrong} in {format:?} on {dot}");
+            }
+        }
+    }
+}
+
+#[test]
+fn items_cover_everything_and_are_never_empty() {
+    for (rows, columns) in [(1, 1), (1, 50_000), (17, 768), (125, 1), (127, 385), (1024, 3072), (5000, 16)] {
+        let product = Product {
+            format: Format::Bf16,
+            rows,
+            k: 1,
+            columns,
+            a: std::ptr::null(),
+            b: std::ptr::null(),
+            c: std::ptr::null_mut(),
+            c_stride: columns,
+            bias: None,
+        };
+        let (down, across) = product.cut();
+        for (len, count) in [(rows.div_ceil(2 * LINES), down), (columns.div_ceil(UNIT), across)] {
+            let parts: Vec<_> = (0..count).map(|index| part(len, count, index)).collect();
+            assert!(parts.iter().all(|part| !part.is_empty()));
+            assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+            assert_eq!((parts[0].start, parts[count - 1].end), (0, len));
+        }
+    }
+}
+
+#[test]
+fn each_instruction_set_has_its_best_instructions() {
+    for isa in Isa::available() {
+        let dot = Dot::best(isa);
+        assert!(dot.is_available() && dot.isa() <= isa);
+        assert!(Dot::available().into_iter().filter(|other| other.isa() <= isa).all(|other| other <= dot));
+    }
+}

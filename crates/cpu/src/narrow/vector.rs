@@ -1,0 +1,142 @@
+//! Patches without AMX: sums in vector registers, one line of B at a time.
+//!
+//! A *step* is one line of each panel of B, and four bytes of each row of A: two `bf16`, or four integers. Each kind of
+//! instructions says how it reads them and how it adds their products to sixteen sums; the loop is the same for all.
+
+use super::patch::{Patch, Shape, Sums};
+use super::{Dot, Format, LINE, LINES, TILE};
+
+mod scalar;
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+/// Sixteen sums, and what they are made of.
+trait Step: Copy {
+    /// Four bytes of A, in all lanes.
+    type Left: Copy;
+    /// A line of B.
+    type Right: Copy;
+
+    /// Sums to go on with.
+    ///
+    /// # Safety
+    /// The machine has the instructions; `from` is valid for reads of sixteen words, aligned to 64 bytes.
+    unsafe fn load(from: *const f32) -> Self;
+
+    /// What the sums of sixteen columns begin with, where their shifts are at `shift`.
+    ///
+    /// # Safety
+    /// As for [`Step::load`]; `shift` is only there where integers are multiplied.
+    unsafe fn begin(shift: *const i32) -> Self;
+
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn left(word: u32) -> Self::Left;
+
+    /// # Safety
+    /// The machine has the instructions; there is a line at `line`, aligned to 64 bytes.
+    unsafe fn right(line: *const u8) -> Self::Right;
+
+    /// The sums with the products of one step.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn add(self, left: Self::Left, right: Self::Right) -> Self;
+
+    /// # Safety
+    /// As for [`Step::load`], for writes.
+    unsafe fn store(self, to: *mut f32);
+}
+
+/// Adds a patch's product to its sums.
+///
+/// # Safety
+/// The machine has `dot`, which is not AMX; as [`Patch`] says, and it is wide.
+pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
+    debug_assert_eq!(patch.shape, Shape::Wide);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match dot {
+            Dot::Scalar => match format {
+                Format::Bf16 => rows::<scalar::Widened, 1, 1>(patch),
+                Format::Int8 => rows::<scalar::Integers, 1, 1>(patch),
+            },
+            #[cfg(target_arch = "x86_64")]
+            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => x86::multiply(dot, format, patch),
+            #[cfg(not(target_arch = "x86_64"))]
+            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => {
+                unreachable!("this machine has no {dot}")
+            }
+        }
+    }
+}
+
+/// All rows of a patch, `M` at a time, and its panels, `P` at a time.
+///
+/// # Safety
+/// The machine has `S`'s instructions; as [`Patch`] says.
+#[inline(always)]
+unsafe fn rows<S: Step, const M: usize, const P: usize>(patch: &Patch) {
+    let mut panel = 0;
+    while panel < Shape::Wide.across() {
+        let mut row = 0;
+        // SAFETY: the caller's promise; four panels are a whole number of P.
+        unsafe {
+            while row + M <= patch.rows {
+                strip::<S, M, P>(patch, row, panel);
+                row += M;
+            }
+            while row < patch.rows {
+                strip::<S, 1, P>(patch, row, panel);
+                row += 1;
+            }
+        }
+        panel += P;
+    }
+}
+
+/// `M` rows from `row` on, `P` panels from `panel` on.
+///
+/// # Safety
+/// As for [`rows`].
+#[inline(always)]
+unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usize, panel: usize) {
+    let words = patch.sums.cast::<f32>();
+    let place = |i: usize, p: usize| words.wrapping_add(((panel + p) * LINES + row + i) * LINES);
+    // SAFETY: the caller's promise; a tile has sixteen lines, of which one for each row of A.
+    unsafe {
+        let mut sums = [[S::begin(patch.shift); P]; M];
+        for i in 0..M {
+            for p in 0..P {
+                sums[i][p] = if patch.step == 0 {
+                    S::begin(patch.shift.wrapping_add((panel + p) * LINES))
+                } else {
+                    S::load(place(i, p))
+                };
+            }
+        }
+        for tile in 0..patch.steps {
+            let a = patch.a.add(tile * TILE + row * LINE);
+            let b = patch.b.add(panel * patch.stride + tile * TILE);
+            for line in 0..LINES {
+                let mut right = [S::right(b.add(line * LINE)); P];
+                for p in 1..P {
+                    right[p] = S::right(b.add(p * patch.stride + line * LINE));
+                }
+                for i in 0..M {
+                    let left = S::left(*a.add(i * LINE + line * 4).cast::<u32>());
+                    for p in 0..P {
+                        sums[i][p] = sums[i][p].add(left, right[p]);
+                    }
+                }
+            }
+        }
+        for i in 0..M {
+            for p in 0..P {
+                sums[i][p].store(place(i, p));
+            }
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Sums>() == 4 * TILE, "a sum is four bytes");

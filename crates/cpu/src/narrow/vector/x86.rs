@@ -1,0 +1,364 @@
+//! Steps for AVX2, AVX-VNNI, AVX-512, and AVX-512 BF16 and VNNI.
+#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
+
+use super::{Patch, Step, rows};
+use crate::narrow::{Dot, Format};
+use std::arch::x86_64::*;
+
+/// # Safety
+/// As for [`super::multiply`].
+pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (dot, format) {
+            (Dot::Scalar | Dot::Amx, _) => unreachable!("{dot} multiplies elsewhere"),
+            (Dot::Avx2 | Dot::AvxVnni, Format::Bf16) => bf16_avx2(patch),
+            (Dot::Avx512, Format::Bf16) => bf16_avx512(patch),
+            (Dot::Avx512Dot, Format::Bf16) => bf16_dot(patch),
+            (Dot::Avx2 | Dot::Avx512, Format::Int8) => int8_avx2(patch),
+            (Dot::AvxVnni, Format::Int8) => int8_avx_vnni(patch),
+            (Dot::Avx512Dot, Format::Int8) => int8_dot(patch),
+        }
+    }
+}
+
+/// One function for each kind, which has the instructions.
+macro_rules! kernel {
+    ($name:ident, $features:literal, $step:ty, $rows:literal, $panels:literal) => {
+        #[doc = concat!("# Safety\nThe machine has ", $features, "; as for [`multiply`].")]
+        #[target_feature(enable = $features)]
+        unsafe fn $name(patch: &Patch) {
+            // SAFETY: the caller's promise.
+            unsafe { rows::<$step, $rows, $panels>(patch) }
+        }
+    };
+}
+
+// As many sums as fit into sixteen or thirty-two registers, beside B and A.
+kernel!(bf16_avx2, "avx2,fma", Widened2, 3, 1);
+kernel!(int8_avx2, "avx2,fma", Signs, 4, 1);
+kernel!(int8_avx_vnni, "avx2,fma,avxvnni", Vnni2, 5, 1);
+kernel!(bf16_avx512, "avx512f,avx512dq,avx512bw,avx512vl", Widened512, 4, 4);
+kernel!(bf16_dot, "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16", Pairs, 4, 4);
+kernel!(int8_dot, "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni", Vnni512, 4, 4);
+
+/// The bits that make an integer 128 more without its sign.
+const UNSIGNED: u32 = 0x8080_8080;
+
+/// Two registers of `f32`, to which widened `bf16` are added one by one.
+#[derive(Clone, Copy)]
+struct Widened2([__m256; 2]);
+
+impl Step for Widened2 {
+    type Left = [__m256; 2];
+    type Right = [[__m256; 2]; 2];
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { [_mm256_load_ps(from), _mm256_load_ps(from.add(8))] })
+    }
+
+    #[inline(always)]
+    unsafe fn begin(_: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { [_mm256_setzero_ps(); 2] })
+    }
+
+    #[inline(always)]
+    unsafe fn left(word: u32) -> [__m256; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [word << 16, word & 0xffff_0000].map(|bits| _mm256_set1_ps(f32::from_bits(bits))) }
+    }
+
+    #[inline(always)]
+    unsafe fn right(line: *const u8) -> [[__m256; 2]; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let upper = _mm256_set1_epi32(0xffff_0000_u32.cast_signed());
+            let half = |at: usize| {
+                let words = _mm256_load_si256(line.add(at).cast());
+                [
+                    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words)),
+                    _mm256_castsi256_ps(_mm256_and_si256(words, upper)),
+                ]
+            };
+            [half(0), half(32)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, left: [__m256; 2], right: [[__m256; 2]; 2]) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let half = |h: usize| {
+                let first = _mm256_fmadd_ps(left[0], right[h][0], self.0[h]);
+                _mm256_fmadd_ps(left[1], right[h][1], first)
+            };
+            Self([half(0), half(1)])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            _mm256_store_ps(to, self.0[0]);
+            _mm256_store_ps(to.add(8), self.0[1]);
+        }
+    }
+}
+
+/// The same with one register.
+#[derive(Clone, Copy)]
+struct Widened512(__m512);
+
+impl Step for Widened512 {
+    type Left = [__m512; 2];
+    type Right = [__m512; 2];
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_load_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn begin(_: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_setzero_ps() })
+    }
+
+    #[inline(always)]
+    unsafe fn left(word: u32) -> [__m512; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [word << 16, word & 0xffff_0000].map(|bits| _mm512_set1_ps(f32::from_bits(bits))) }
+    }
+
+    #[inline(always)]
+    unsafe fn right(line: *const u8) -> [__m512; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let words = _mm512_load_si512(line.cast());
+            let upper = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
+            [
+                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words)),
+                _mm512_castsi512_ps(_mm512_and_si512(words, upper)),
+            ]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, left: [__m512; 2], right: [__m512; 2]) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_fmadd_ps(left[1], right[1], _mm512_fmadd_ps(left[0], right[0], self.0)) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_store_ps(to, self.0) };
+    }
+}
+
+/// `vdpbf16ps`: pairs of `bf16` at once.
+#[derive(Clone, Copy)]
+struct Pairs(__m512);
+
+impl Step for Pairs {
+    type Left = __m512i;
+    type Right = __m512i;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_load_ps(from) })
+    }
+
+    #[inline(always)]
+    unsafe fn begin(_: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_setzero_ps() })
+    }
+
+    #[inline(always)]
+    unsafe fn left(word: u32) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_set1_epi32(word.cast_signed()) }
+    }
+
+    #[inline(always)]
+    unsafe fn right(line: *const u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_load_si512(line.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, left: __m512i, right: __m512i) -> Self {
+        // SAFETY: the caller's promise; all three are the same 64 bytes under other names.
+        unsafe {
+            let [left, right] = [left, right].map(|bits| std::mem::transmute::<__m512i, __m512bh>(bits));
+            Self(_mm512_dpbf16_ps(self.0, left, right))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_store_ps(to, self.0) };
+    }
+}
+
+/// Two registers of integer sums. `vpmaddubsw` wants one side without signs, and adds pairs in sixteen bits: so A's absolute
+/// values are multiplied by B with A's signs. Pairs of at most 127 · 127 each cannot saturate.
+#[derive(Clone, Copy)]
+struct Signs([__m256i; 2]);
+
+impl Step for Signs {
+    /// A, and its absolute values.
+    type Left = [__m256i; 2];
+    type Right = [__m256i; 2];
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { [_mm256_load_si256(from.cast()), _mm256_load_si256(from.add(8).cast())] })
+    }
+
+    #[inline(always)]
+    unsafe fn begin(_: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { [_mm256_setzero_si256(); 2] })
+    }
+
+    #[inline(always)]
+    unsafe fn left(word: u32) -> [__m256i; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let signed = _mm256_set1_epi32(word.cast_signed());
+            [signed, _mm256_abs_epi8(signed)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn right(line: *const u8) -> [__m256i; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [_mm256_load_si256(line.cast()), _mm256_load_si256(line.add(32).cast())] }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, [signs, left]: [__m256i; 2], right: [__m256i; 2]) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let half = |h: usize| {
+                let pairs = _mm256_maddubs_epi16(left, _mm256_sign_epi8(right[h], signs));
+                _mm256_add_epi32(self.0[h], _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)))
+            };
+            Self([half(0), half(1)])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            _mm256_store_si256(to.cast(), self.0[0]);
+            _mm256_store_si256(to.add(8).cast(), self.0[1]);
+        }
+    }
+}
+
+/// `vpdpbusd` on two registers: A is taken as 128 more than it is, and the sums begin with 128 times B less.
+#[derive(Clone, Copy)]
+struct Vnni2([__m256i; 2]);
+
+impl Step for Vnni2 {
+    type Left = __m256i;
+    type Right = [__m256i; 2];
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Signs::load(from).0 })
+    }
+
+    #[inline(always)]
+    unsafe fn begin(shift: *const i32) -> Self {
+        // SAFETY: the caller's promise; shifts are integers in the same place as numbers.
+        Self(unsafe { Signs::load(shift.cast()).0 })
+    }
+
+    #[inline(always)]
+    unsafe fn left(word: u32) -> __m256i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm256_set1_epi32((word ^ UNSIGNED).cast_signed()) }
+    }
+
+    #[inline(always)]
+    unsafe fn right(line: *const u8) -> [__m256i; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { Signs::right(line) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, left: __m256i, right: [__m256i; 2]) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            Self([
+                _mm256_dpbusd_avx_epi32(self.0[0], left, right[0]),
+                _mm256_dpbusd_avx_epi32(self.0[1], left, right[1]),
+            ])
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { Signs(self.0).store(to) };
+    }
+}
+
+/// The same on one.
+#[derive(Clone, Copy)]
+struct Vnni512(__m512i);
+
+impl Step for Vnni512 {
+    type Left = __m512i;
+    type Right = __m512i;
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_load_si512(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn begin(shift: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_load_si512(shift.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn left(word: u32) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_set1_epi32((word ^ UNSIGNED).cast_signed()) }
+    }
+
+    #[inline(always)]
+    unsafe fn right(line: *const u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_load_si512(line.cast()) }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, left: __m512i, right: __m512i) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_dpbusd_epi32(self.0, left, right) })
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_store_si512(to.cast(), self.0) };
+    }
+}
