@@ -25,59 +25,87 @@ pub(super) enum Finish {
 }
 
 impl Place {
-    /// For each line of sums that lies in C: its tile, its row and where it goes, with how many columns.
+    /// For each tile that lies in C: its number, its first row and column, and how many of both it has.
     #[inline(always)]
-    fn lines(&self, mut each: impl FnMut(usize, usize, *mut f32, usize)) {
+    fn tiles(&self, mut each: impl FnMut(usize, [usize; 2], [usize; 2])) {
         for tile in 0..4 {
-            let (down, across) = (tile / self.shape.across(), tile % self.shape.across());
-            let columns = self.columns.saturating_sub(across * LINES).min(LINES);
-            let rows = self.rows.saturating_sub(down * LINES).min(LINES);
-            if columns > 0 {
-                for row in 0..rows {
-                    let at = (down * LINES + row) * self.stride + across * LINES;
-                    each(tile, row, self.c.wrapping_add(at), columns);
-                }
+            let (down, across) = (tile / self.shape.across() * LINES, tile % self.shape.across() * LINES);
+            if down < self.rows && across < self.columns {
+                each(tile, [down, across], [(self.rows - down).min(LINES), (self.columns - across).min(LINES)]);
             }
         }
     }
 }
 
+/// Takes the sums back from C.
+///
 /// # Safety
 /// The machine has `L`'s instructions; the place is valid for reads.
 #[inline(always)]
 pub(super) unsafe fn load<L: Lanes>(place: &Place, sums: &mut Sums) {
-    place.lines(|tile, row, from, columns| {
-        // SAFETY: the caller's promise.
-        unsafe { L::load_first(from, columns).store(sums.0[tile][row].as_mut_ptr()) };
+    place.tiles(|tile, [down, across], [rows, columns]| {
+        for row in 0..rows {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let from = place.c.add((down + row) * place.stride + across);
+                let line = if columns == LINES { L::load(from) } else { L::load_first(from, columns) };
+                line.store(sums.0[tile][row].as_mut_ptr());
+            }
+        }
     });
 }
 
+/// Gives the sums to C.
+///
 /// # Safety
 /// The machine has `L`'s instructions; the place is valid for writes, and what `finish` points at, for its rows and
 /// columns, for reads.
 #[inline(always)]
 pub(super) unsafe fn store<L: Lanes>(place: &Place, finish: &Finish, sums: &Sums) {
-    place.lines(|tile, row, to, columns| {
-        let (down, across) = (tile / place.shape.across(), tile % place.shape.across());
-        let sum = &sums.0[tile][row];
-        // SAFETY: the caller's promise; `across` and `down` stay within the place.
+    place.tiles(|tile, [down, across], [rows, columns]| {
+        // SAFETY: the caller's promise; `down` and `across` stay within the place.
         unsafe {
-            let of = |numbers: *const f32| L::load_first(numbers.add(across * LINES), columns);
-            let (scaled, bias) = match *finish {
-                Finish::Keep => (L::load(sum.as_ptr()), None),
-                Finish::Add { bias } => (L::load(sum.as_ptr()), bias),
-                Finish::Scale { rows, columns, bias } => {
-                    let number = sum.map(|sum| sum.to_bits().cast_signed() as f32);
-                    let scale = L::splat(*rows.add(down * LINES + row)) * of(columns);
-                    (L::load(number.as_ptr()) * scale, bias)
-                }
+            let of = |numbers: *const f32| L::load_first(numbers.add(across), columns);
+            let put = |row: usize, line: L| {
+                let to = place.c.add((down + row) * place.stride + across);
+                if columns == LINES { line.store(to) } else { line.store_first(to, columns) }
             };
-            let result = bias.map_or(scaled, |bias| scaled + of(bias));
-            if columns == LINES {
-                result.store(to);
-            } else {
-                result.store_first(to, columns);
+            let tile = &sums.0[tile];
+            match *finish {
+                Finish::Keep | Finish::Add { bias: None } => {
+                    for row in 0..rows {
+                        put(row, L::load(tile[row].as_ptr()));
+                    }
+                }
+                Finish::Add { bias: Some(bias) } => {
+                    let bias = of(bias);
+                    for row in 0..rows {
+                        put(row, L::load(tile[row].as_ptr()) + bias);
+                    }
+                }
+                Finish::Scale { rows: scales, columns, bias } => {
+                    // Adding -0 changes nothing, not even the sign of a zero.
+                    let (scale, bias) = (of(columns), bias.map_or(L::splat(-0.0), of));
+                    for row in 0..rows {
+                        let factor = L::splat(*scales.add(down + row)) * scale;
+                        put(row, numbers::<L>(&tile[row]) * factor + bias);
+                    }
+                }
             }
         }
     });
+}
+
+/// Sixteen integers as numbers.
+///
+/// # Safety
+/// The machine has `L`'s instructions.
+#[inline(always)]
+unsafe fn numbers<L: Lanes>(bits: &[f32; LINES]) -> L {
+    let mut numbers = [0.0; LINES];
+    for i in 0..LINES {
+        numbers[i] = bits[i].to_bits().cast_signed() as f32;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { L::load(numbers.as_ptr()) }
 }

@@ -43,8 +43,8 @@ const TILE: usize = LINE * LINES;
 const TILE_FLOATS: usize = TILE / 4;
 /// Columns that are always worked on together, or filled up with zeros: four tiles side by side.
 const UNIT: usize = 4 * LINES;
-/// The most tiles along k between two visits to C: 32 rows of A then take 32 KB of L1.
-const BLOCK: usize = 16;
+/// The most tiles along k between two visits to C, which cost as much as some tiles.
+const BLOCK: usize = 32;
 /// The most rows of an item, in pairs of tiles.
 const TALLEST: usize = 8;
 /// The most columns of an item, in units.

@@ -112,8 +112,14 @@ unsafe fn lines<const DEPTH: usize, T: Copy + Default>(
     let (whole, rest) = numbers.as_chunks::<DEPTH>();
     // SAFETY: the caller's promise; lines are aligned to 64 bytes.
     unsafe {
-        for (tile, line) in whole.iter().enumerate() {
-            *first.add(tile * TILE).cast::<[T; DEPTH]>() = line.map(&narrow);
+        for (tile, numbers) in whole.iter().enumerate() {
+            // A loop, because `map` on arrays is not inlined, and would not have the instructions; and a line of its own,
+            // or the compiler would think that it might overlap the numbers.
+            let mut line = [T::default(); DEPTH];
+            for i in 0..DEPTH {
+                line[i] = narrow(numbers[i]);
+            }
+            *first.add(tile * TILE).cast::<[T; DEPTH]>() = line;
         }
         if !rest.is_empty() || numbers.is_empty() {
             let mut line = [T::default(); DEPTH];

@@ -9,7 +9,7 @@ pub(super) struct Widened([f32; LINES]);
 
 /// A word as its two `bf16`: the earlier one is in the lower half.
 fn halves(word: u32) -> [f32; 2] {
-    [word << 16, word & 0xffff_0000].map(f32::from_bits)
+    [f32::from_bits(word << 16), f32::from_bits(word & 0xffff_0000)]
 }
 
 impl Step for Widened {

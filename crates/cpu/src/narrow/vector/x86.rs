@@ -68,7 +68,7 @@ impl Step for Widened2 {
     #[inline(always)]
     unsafe fn left(word: u32) -> [__m256; 2] {
         // SAFETY: the caller's promise.
-        unsafe { [word << 16, word & 0xffff_0000].map(|bits| _mm256_set1_ps(f32::from_bits(bits))) }
+        unsafe { [_mm256_set1_ps(f32::from_bits(word << 16)), _mm256_set1_ps(f32::from_bits(word & 0xffff_0000))] }
     }
 
     #[inline(always)]
@@ -132,7 +132,7 @@ impl Step for Widened512 {
     #[inline(always)]
     unsafe fn left(word: u32) -> [__m512; 2] {
         // SAFETY: the caller's promise.
-        unsafe { [word << 16, word & 0xffff_0000].map(|bits| _mm512_set1_ps(f32::from_bits(bits))) }
+        unsafe { [_mm512_set1_ps(f32::from_bits(word << 16)), _mm512_set1_ps(f32::from_bits(word & 0xffff_0000))] }
     }
 
     #[inline(always)]
@@ -197,8 +197,8 @@ impl Step for Pairs {
     unsafe fn add(self, left: __m512i, right: __m512i) -> Self {
         // SAFETY: the caller's promise; all three are the same 64 bytes under other names.
         unsafe {
-            let [left, right] = [left, right].map(|bits| std::mem::transmute::<__m512i, __m512bh>(bits));
-            Self(_mm512_dpbf16_ps(self.0, left, right))
+            let left = std::mem::transmute::<__m512i, __m512bh>(left);
+            Self(_mm512_dpbf16_ps(self.0, left, std::mem::transmute::<__m512i, __m512bh>(right)))
         }
     }
 
