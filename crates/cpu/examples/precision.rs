@@ -58,16 +58,10 @@ fn main() {
 }
 
 /// One line: speed, and its share of the limit.
-fn report(
-    rounds: usize,
-    teams: &[Team; 2],
-    dot: Dot,
-    data: &Data,
-    unit: &str,
-    limit: impl Fn(&Team) -> f64,
-) {
+fn report(rounds: usize, teams: &[Team; 2], dot: Dot, data: &Data, unit: &str, limit: impl Fn(&Team) -> f64) {
     let (rows, k, columns) = data.shape;
-    let work = if unit == "GB/s" { data.bytes() as f64 / 1e9 } else { (2 * rows * k * columns) as f64 / 1e12 };
+    let work =
+        if unit == "GB/s" { data.bytes() as f64 / 1e9 } else { (2 * rows * k * columns) as f64 / 1e12 };
     let seconds = (rows * k * columns) as f64 / 5e11 + data.bytes() as f64 / 2e10;
     let times = (4e-3 / seconds).ceil().max(1.0);
     let mut rates = [Vec::new(), Vec::new()];
@@ -113,8 +107,7 @@ impl Data {
         let (mut narrowed, mut c) =
             (Buffer::zeros(Narrowing::len(format, rows, k)), Buffer::zeros(rows * columns));
         let weight = Weight::from_weight(format, &b, columns, k);
-        let narrowing =
-            Narrowing { format, rows, k, from: a.as_ptr(), stride: k, to: narrowed.as_mut_ptr() };
+        let narrowing = Narrowing { format, rows, k, from: a.as_ptr(), stride: k, to: narrowed.as_mut_ptr() };
         let product = Product {
             format,
             rows,
@@ -172,7 +165,8 @@ fn read_rate(team: &Team, data: &Data) -> f64 {
     let seconds = timed(|| {
         team.run(&|worker| {
             for _ in 0..times {
-                let part = &words[count * worker.index / worker.count..count * (worker.index + 1) / worker.count];
+                let part =
+                    &words[count * worker.index / worker.count..count * (worker.index + 1) / worker.count];
                 let quarter = part.len() / 32 * 8;
                 let mut sums = [[0_u64; 8]; 4];
                 for at in (0..quarter).step_by(8) {

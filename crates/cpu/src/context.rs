@@ -4,6 +4,7 @@ use glassformer_graph::ops::{Attend, Which};
 use glassformer_graph::{Batch, Pages, Span};
 
 use crate::isa::Isa;
+use crate::narrow::Dot;
 
 /// Rows of `f32` somewhere in memory: an input or an output of a step.
 ///
@@ -65,6 +66,8 @@ unsafe impl Sync for PagesAt<'_> {}
 pub(crate) struct Context<'a> {
     /// The instruction set that kernels use.
     pub isa: Isa,
+    /// The instructions for products of narrow numbers.
+    pub dot: Dot,
     /// The batch.
     pub batch: &'a Batch<'a>,
     /// The target's stored keys and values.

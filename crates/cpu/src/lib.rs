@@ -10,4 +10,4 @@ mod context;
 mod kernels;
 mod plan;
 
-pub use plan::Cpu;
+pub use plan::{Cpu, Precision};

@@ -8,7 +8,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use glassformer_cpu::Cpu;
+use glassformer_cpu::{Cpu, Precision};
 use glassformer_graph::{Backend, Batch, Capacity, Leaf, Pages, Rows, Side, Span, State};
 use layers::{Purpose, Stack, parameters};
 
@@ -54,8 +54,9 @@ fn batch(lengths: &[usize], past: usize) -> Batch<'static> {
 // One test: another one in the same process would be counted too.
 #[test]
 fn later_runs_allocate_nothing() {
-    for threads in [1, 2] {
-        let cpu = Cpu::new(threads).sharing_everything();
+    let precisions = [Precision::F32, Precision::Bf16, Precision::Int8];
+    for (threads, precision) in [1, 2].into_iter().flat_map(|n| precisions.map(|precision| (n, precision))) {
+        let cpu = Cpu::new(threads).with_precision(precision).sharing_everything();
         for purpose in [Purpose::Encode, Purpose::Decode, Purpose::Train] {
             let stack =
                 Stack { layers: 2, width: 32, heads: 4, hidden: 48, vocabulary: 50, longest: 40, purpose };
@@ -84,7 +85,7 @@ fn later_runs_allocate_nothing() {
             }
             let after = ALLOCATIONS.load(Relaxed);
             ran.expect("it runs again");
-            assert_eq!(after - before, 0, "{purpose:?} on {threads} threads");
+            assert_eq!(after - before, 0, "{purpose:?} in {precision:?} on {threads} threads");
             assert!(state.output(1).iter().all(|x| x.is_finite()));
         }
     }

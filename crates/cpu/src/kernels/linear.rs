@@ -6,8 +6,10 @@
 use glassformer_graph::Side;
 
 use super::Call;
+use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
+use crate::narrow::{self, Format, Narrowing};
 
 /// How a value becomes the B of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -83,6 +85,45 @@ pub(super) unsafe fn linear(call: Call<'_>, scratch: &mut [f32]) {
     };
     // SAFETY: the caller's promise.
     unsafe { multiply(call, &product, scratch) };
+}
+
+/// Rows narrowed for products. Input: x. Output: as [`Narrowing`] writes it.
+///
+/// # Safety
+/// As [`Call`] says; the output has room for all rows.
+pub(super) unsafe fn narrow(format: Format, call: Call<'_>) {
+    let (x, to) = (call.inputs[0], call.outputs[0].data);
+    let narrowing = Narrowing { format, rows: x.rows, k: x.width, from: x.data, stride: x.width, to };
+    over_rows(call.worker, x.rows, x.width, |rows| {
+        for row in rows {
+            // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
+            unsafe { narrowing.run_row(call.run.isa, row) };
+        }
+    });
+}
+
+/// `y = x Wᵀ + b` with narrow numbers. Inputs: x narrowed, W narrow, perhaps b; x had `k` columns.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn narrow_product(format: Format, k: usize, call: Call<'_>) {
+    let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+    let product = narrow::Product {
+        format,
+        rows: y.rows,
+        k,
+        columns: y.width,
+        a: x.data,
+        b: w.data,
+        c: y.data,
+        c_stride: y.width,
+        bias: call.inputs.get(2).map(|bias| bias.data.cast_const()),
+    };
+    call.worker.share(product.items(), |item| {
+        // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
+        // this item.
+        unsafe { product.run_item(call.run.dot, item) };
+    });
 }
 
 /// `dW = dyᵀ x`. Inputs: dy, x packed.

@@ -9,6 +9,7 @@ use glassformer_graph::{Capacity, Op, Shape};
 
 use crate::context::{Block, Context};
 use crate::gemm::Product;
+use crate::narrow::Format;
 use crate::team::Worker;
 
 mod adaptive;
@@ -34,6 +35,10 @@ pub(crate) enum Kernel {
     Op(Op),
     /// Packs a value as the B of a product.
     Pack(Packs),
+    /// Narrows a value as the A of a product.
+    Narrow(Format),
+    /// A product of what comes narrowed: x, W and perhaps a bias; x had `k` columns.
+    NarrowProduct { format: Format, k: usize },
     /// Computes the angles of this run's rows.
     Turns(Rotate),
     /// Copies what came from outside.
@@ -79,6 +84,10 @@ pub(crate) enum Work {
     /// With the numbers that it reads and writes.
     #[default]
     Numbers,
+    /// With the numbers of its first input.
+    First,
+    /// As a product of narrow numbers over `k` columns.
+    Narrow { k: usize },
     /// With the numbers that it writes: it reads as many rows of a table.
     Rows,
     /// As a product over the columns of its first input.
@@ -108,6 +117,10 @@ impl std::ops::Add for Effort {
 
 /// Multiplications in a unit of effort.
 const MULTIPLICATIONS: usize = 10;
+/// How many narrow weights are read in the time of one.
+const NARROWER: usize = 3;
+/// Rows of narrow numbers that are multiplied while their weights are read.
+const NARROW_ROWS: usize = 32;
 
 impl Work {
     /// The effort of a step.
@@ -119,6 +132,11 @@ impl Work {
         };
         match self {
             Self::Numbers => Effort { products: 0, numbers: count(inputs) + count(outputs) },
+            Self::First => Effort { products: 0, numbers: count(&inputs[..1]) },
+            Self::Narrow { k } => Effort {
+                products: k * outputs[0].width / NARROWER * outputs[0].rows.div_ceil(NARROW_ROWS),
+                numbers: outputs[0].rows * k + count(outputs),
+            },
             Self::Rows => Effort { products: 0, numbers: 2 * count(outputs) },
             Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
             Self::OverRows => product(outputs[0].rows, inputs[0].rows * outputs[0].width),
@@ -239,6 +257,8 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
         match kernel {
             Kernel::Op(op) => run_op(op, call, scratch),
             Kernel::Pack(packs) => linear::pack(*packs, call),
+            Kernel::Narrow(format) => linear::narrow(*format, call),
+            Kernel::NarrowProduct { format, k } => linear::narrow_product(*format, *k, call),
             Kernel::Turns(op) => position::turns(op, call),
             Kernel::Copy => map::copy(call),
         }

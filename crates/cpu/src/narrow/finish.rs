@@ -1,7 +1,7 @@
 //! From a patch's sums to C, and back where k goes on.
 
-use super::patch::{Shape, Sums};
 use super::LINES;
+use super::patch::{Shape, Sums};
 use crate::lanes::Lanes;
 
 /// The part of C that a patch is.
@@ -31,7 +31,11 @@ impl Place {
         for tile in 0..4 {
             let (down, across) = (tile / self.shape.across() * LINES, tile % self.shape.across() * LINES);
             if down < self.rows && across < self.columns {
-                each(tile, [down, across], [(self.rows - down).min(LINES), (self.columns - across).min(LINES)]);
+                each(
+                    tile,
+                    [down, across],
+                    [(self.rows - down).min(LINES), (self.columns - across).min(LINES)],
+                );
             }
         }
     }

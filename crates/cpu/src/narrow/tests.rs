@@ -187,7 +187,9 @@ fn a_row_alone_has_the_bits_that_it_has_in_a_batch() {
     for [k, columns] in [[100, 77], [777, 500], [1600, 64]] {
         let case = Case::random(&mut random, 300, k, columns);
         let stride = columns + GAP;
-        for (format, dot) in Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d))) {
+        for (format, dot) in
+            Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d)))
+        {
             let all = case.found(format, dot, 0..300, &mut random);
             for rows in [1, 2, 3, 5, 15, 16, 17, 31, 33, 40] {
                 let first = random.below(300 - rows + 1);
@@ -228,7 +230,8 @@ fn what_is_not_a_number_stays_so() {
         for format in Format::ALL {
             for dot in Dot::available() {
                 let found = case.found(format, dot, 0..3, &mut random);
-                let finite = |row: usize| found[row * (20 + GAP)..][..20].iter().filter(|x| x.is_finite()).count();
+                let finite =
+                    |row: usize| found[row * (20 + GAP)..][..20].iter().filter(|x| x.is_finite()).count();
                 assert_eq!([0, 1, 2].map(finite), [20, 0, 20], "{wrong} in {format:?} on {dot}");
             }
         }

@@ -62,7 +62,9 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
                 Format::Int8 => rows::<scalar::Integers, 1, 1>(patch),
             },
             #[cfg(target_arch = "x86_64")]
-            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => x86::multiply(dot, format, patch),
+            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => {
+                x86::multiply(dot, format, patch)
+            }
             #[cfg(not(target_arch = "x86_64"))]
             Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => {
                 unreachable!("this machine has no {dot}")

@@ -9,6 +9,7 @@ use glassformer_tensor::Buffer;
 
 use crate::gemm::Packed;
 use crate::kernels::{Packs, position};
+use crate::narrow::{Format, Weight};
 
 /// Something to hold, not yet made.
 #[derive(Clone, Debug, PartialEq)]
@@ -17,6 +18,8 @@ pub(super) enum Wanted {
     Plain(Value),
     /// A weight as the B of a product.
     Packed(Value, Packs),
+    /// A weight `[out, in]` as the narrow B of a product.
+    Narrow(Value, Format),
     /// The rows of this sinusoid for so many positions.
     Sinusoid(Sinusoid, usize),
     /// The angles of these turns, which do not depend on a sequence's length, for so many positions.
@@ -27,6 +30,7 @@ pub(super) enum Wanted {
 pub(super) enum Constant {
     Plain(Buffer),
     Packed(Packed),
+    Narrow(Weight),
 }
 
 impl Constant {
@@ -35,6 +39,7 @@ impl Constant {
         match self {
             Self::Plain(buffer) => buffer.as_ptr(),
             Self::Packed(packed) => packed.as_ptr(),
+            Self::Narrow(weight) => weight.as_ptr(),
         }
     }
 }
@@ -46,8 +51,16 @@ pub(super) struct Shelf {
     held: Mutex<HashMap<Label, Weak<Constant>>>,
 }
 
-/// Which weights, which of them, in which form: packed so, or as it is.
-type Label = (u64, String, Option<Packs>);
+/// Which weights, which of them, in which form.
+type Label = (u64, String, Form);
+
+/// The forms of a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Form {
+    Plain,
+    Packed(Packs),
+    Narrow(Format),
+}
 
 impl Shelf {
     fn find(&self, label: &Label) -> Option<Arc<Constant>> {
@@ -76,8 +89,9 @@ pub(super) fn make(
 ) -> Result<Vec<Arc<Constant>>, Error> {
     let label = |wanted: &Wanted| {
         let (value, form) = match wanted {
-            Wanted::Plain(value) => (*value, None),
-            Wanted::Packed(value, packs) => (*value, Some(*packs)),
+            Wanted::Plain(value) => (*value, Form::Plain),
+            Wanted::Packed(value, packs) => (*value, Form::Packed(*packs)),
+            Wanted::Narrow(value, format) => (*value, Form::Narrow(*format)),
             Wanted::Sinusoid(..) | Wanted::Turns(..) => return None,
         };
         Some((weights.identity()?, graph.info(value).name.clone(), form))
@@ -120,7 +134,7 @@ impl Wanted {
     /// The weight that it is made of.
     fn of(&self) -> Option<Value> {
         match self {
-            Self::Plain(value) | Self::Packed(value, _) => Some(*value),
+            Self::Plain(value) | Self::Packed(value, _) | Self::Narrow(value, _) => Some(*value),
             Self::Sinusoid(..) | Self::Turns(..) => None,
         }
     }
@@ -137,13 +151,21 @@ fn weight(wanted: &Wanted, graph: &Graph, value: Value, data: &[f32]) -> Option<
                 Packs::Rows => Packed::from_rows(data, rows, width),
             }))
         }
-        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Sinusoid(..) | Wanted::Turns(..) => None,
+        Wanted::Narrow(of, format) if of == value => {
+            let width = graph.shape(value).width;
+            Some(Constant::Narrow(Weight::from_weight(format, data, data.len() / width.max(1), width)))
+        }
+        Wanted::Plain(_)
+        | Wanted::Packed(..)
+        | Wanted::Narrow(..)
+        | Wanted::Sinusoid(..)
+        | Wanted::Turns(..) => None,
     }
 }
 
 fn table(wanted: &Wanted) -> Option<Constant> {
     match wanted {
-        Wanted::Plain(_) | Wanted::Packed(..) => None,
+        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Narrow(..) => None,
         Wanted::Sinusoid(op, positions) => {
             let mut table = Buffer::zeros(positions * op.width);
             for (p, row) in table.chunks_exact_mut(op.width.max(1)).enumerate() {

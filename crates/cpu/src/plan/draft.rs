@@ -11,8 +11,10 @@ use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Si
 
 use super::constants::Wanted;
 use super::layout::{Life, lines, place};
+use super::precision::Choice;
 use crate::gemm::Packed;
 use crate::kernels::{Access, Kernel, Packs, Reads, Work, needs};
+use crate::narrow::{Format, Narrowing, Weight};
 
 /// The number of a slot.
 pub(super) type SlotId = usize;
@@ -92,10 +94,12 @@ struct Grown {
 pub(super) struct Draft<'a> {
     graph: &'a Graph,
     capacity: &'a Capacity,
+    choice: &'a Choice,
     slots: Vec<Grown>,
     steps: Vec<Step>,
     of_value: HashMap<Value, SlotId>,
     packed: HashMap<(Value, Packs), SlotId>,
+    narrowed: HashMap<(Value, Format), SlotId>,
     /// Angles that each run computes.
     turns: Vec<(Rotate, SlotId)>,
     wanted: Vec<(Wanted, SlotId)>,
@@ -107,14 +111,16 @@ pub(super) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     /// The steps of `graph`, with a place for every value.
-    pub fn of(graph: &'a Graph, capacity: &'a Capacity) -> Drafted {
+    pub fn of(graph: &'a Graph, capacity: &'a Capacity, choice: &'a Choice) -> Drafted {
         let mut draft = Self {
             graph,
             capacity,
+            choice,
             slots: Vec::new(),
             steps: Vec::new(),
             of_value: HashMap::new(),
             packed: HashMap::new(),
+            narrowed: HashMap::new(),
             turns: Vec::new(),
             wanted: Vec::new(),
             phase: 0,
@@ -214,7 +220,16 @@ impl<'a> Draft<'a> {
         let shapes: Vec<Shape> = node.inputs.iter().map(|&input| self.graph.shape(input)).collect();
         let needs = needs(&node.op, &shapes, self.capacity);
         self.scratch = self.scratch.max(needs.scratch);
-        let inputs = self.inputs(node, &needs.reads);
+        let (step, inputs) = match self.narrow(node) {
+            Some(format) => {
+                let kernel = Kernel::NarrowProduct { format, k: shapes[0].width };
+                (Step::new(kernel, Work::Narrow { k: shapes[0].width }), self.narrow_product(node, format))
+            }
+            None => {
+                let step = Step::new(Kernel::Op(node.op.clone()), needs.work);
+                (step, self.inputs(node, &needs.reads))
+            }
+        };
 
         let mut outputs = Vec::new();
         for &value in &node.outputs {
@@ -237,7 +252,7 @@ impl<'a> Draft<'a> {
             self.pages.clear();
         }
         self.pages.extend(needs.pages);
-        self.step(phase, Step::new(Kernel::Op(node.op.clone()), needs.work), inputs, &outputs);
+        self.step(phase, step, inputs, &outputs);
     }
 
     /// The rows of an output of `node`. An operation on what was shown of an attention keeps its rows.
@@ -287,6 +302,37 @@ impl<'a> Draft<'a> {
         let packed = self.packed(node.inputs[b], packs, natural);
         slots.insert(b, packed);
         slots
+    }
+
+    /// What the product of `node` is done in, where it is one of activations and a weight, and that is not `f32`.
+    fn narrow(&self, node: &Node) -> Option<Format> {
+        let Op::Linear(_) = node.op else { return None };
+        let weight = self.graph.info(node.inputs[1]);
+        if weight.origin == Origin::Leaf(Leaf::Weight) { self.choice.of(&weight.name) } else { None }
+    }
+
+    /// The inputs of a product of narrow numbers: x narrowed, W narrow, perhaps the bias.
+    fn narrow_product(&mut self, node: &Node, format: Format) -> Vec<SlotId> {
+        let Shape { rows, width } = self.graph.shape(node.inputs[1]);
+        let floats = Weight::len(format, width, self.capacity.count(rows));
+        let weight = self.constant(Wanted::Narrow(node.inputs[1], format), Shape::fixed(1, floats));
+        let bias = node.inputs.get(2).map(|&bias| self.value(bias));
+        [self.narrowed(node.inputs[0], format), weight].into_iter().chain(bias).collect()
+    }
+
+    /// `value` narrowed, once for all products that read it.
+    fn narrowed(&mut self, value: Value, format: Format) -> SlotId {
+        if let Some(&slot) = self.narrowed.get(&(value, format)) {
+            return slot;
+        }
+        let from = self.value(value);
+        let Shape { rows, width } = self.graph.shape(value);
+        let to = self.block(Narrowing::len(format, self.capacity.count(rows), width));
+        // Where it has been there for a while, beside what comes before: then it costs no barrier.
+        let phase = self.slots[from].ready.max(self.phase.saturating_sub(1));
+        self.step(phase, Step::new(Kernel::Narrow(format), Work::First), vec![from], &[to]);
+        self.narrowed.insert((value, format), to);
+        to
     }
 
     /// `value` packed for a step that will run in phase `natural` if it need not wait for this.

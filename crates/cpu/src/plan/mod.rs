@@ -14,6 +14,7 @@ use glassformer_graph::{
 use crate::context::{Block, Context, PagesAt, pairs};
 use crate::isa::Isa;
 use crate::kernels::{self, Call, Effort};
+use crate::narrow::Dot;
 use crate::team::{Team, Worker};
 use constants::{Constant, Shelf};
 use draft::{Count, Draft, Drafted, Home, Slot, SlotId, Step};
@@ -21,6 +22,10 @@ use draft::{Count, Draft, Drafted, Home, Slot, SlotId, Step};
 mod constants;
 mod draft;
 mod layout;
+mod precision;
+
+use precision::Choice;
+pub use precision::Precision;
 
 /// The most inputs and outputs of a step, which are bound on the stack: the gradient of an adaptive softmax with fourteen
 /// clusters has thirty.
@@ -65,7 +70,9 @@ impl Sharing {
 pub struct Cpu {
     team: Arc<Team>,
     isa: Isa,
+    dot: Dot,
     sharing: Sharing,
+    choice: Choice,
     shelf: Shelf,
 }
 
@@ -85,7 +92,9 @@ impl Cpu {
         Self {
             team: Arc::new(Team::new(threads)),
             isa,
+            dot: Dot::best(isa),
             sharing: Sharing::Worthwhile,
+            choice: Choice::default(),
             shelf: Shelf::default(),
         }
     }
@@ -94,6 +103,28 @@ impl Cpu {
     #[must_use]
     pub fn sharing_everything(self) -> Self {
         Self { sharing: Sharing::Always, ..self }
+    }
+
+    /// Holds and multiplies weights in this precision, except those of heads and tables of words.
+    #[must_use]
+    pub fn with_precision(self, precision: Precision) -> Self {
+        Self { choice: Choice { precision, ..self.choice }, ..self }
+    }
+
+    /// Says by name which weights stay in `f32` whatever the precision, instead of those of heads and tables of words.
+    #[must_use]
+    pub fn keeping_wide(self, wide: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self { choice: Choice { wide: Arc::new(wide), ..self.choice }, ..self }
+    }
+
+    /// Multiplies narrow numbers by these instructions: for tests and measurements.
+    ///
+    /// # Panics
+    /// If this machine does not have them.
+    #[must_use]
+    pub fn with_dot(self, dot: Dot) -> Self {
+        assert!(dot.is_available(), "this machine does not have {dot}");
+        Self { dot, ..self }
     }
 
     /// How many threads it has.
@@ -116,7 +147,8 @@ impl Backend for Cpu {
         weights: &dyn Constants,
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
-        let Drafted { slots, steps, outputs, wanted, floats, scratch } = Draft::of(graph, capacity);
+        let Drafted { slots, steps, outputs, wanted, floats, scratch } =
+            Draft::of(graph, capacity, &self.choice);
         if let Some(node) =
             graph.nodes().iter().find(|node| node.inputs.len() + node.outputs.len() + 2 > OPERANDS)
         {
@@ -133,6 +165,7 @@ impl Backend for Cpu {
             capacity: *capacity,
             team: self.team.clone(),
             isa: self.isa,
+            dot: self.dot,
             sharing: self.sharing,
             slots,
             phases: steps.chunk_by(|a, b| a.phase == b.phase).map(<[_]>::len).collect(),
@@ -151,6 +184,7 @@ struct Plan {
     limits: Limits,
     team: Arc<Team>,
     isa: Isa,
+    dot: Dot,
     sharing: Sharing,
     slots: Vec<Slot>,
     steps: Vec<Step>,
@@ -201,7 +235,13 @@ impl Runner for Plan {
         let floats = self.scratch_at + self.team.size() * self.scratch;
         let (arena, cache, crossing) = state.parts(floats);
         let arena = Block { data: arena.as_mut_ptr(), rows: 1, width: floats };
-        let run = Context { isa: self.isa, batch, cache: pages_at(cache), crossing: pages_at(crossing) };
+        let run = Context {
+            isa: self.isa,
+            dot: self.dot,
+            batch,
+            cache: pages_at(cache),
+            crossing: pages_at(crossing),
+        };
         let bound = Bound { plan: self, arena, run: &run };
         // SAFETY: the arena has `floats` numbers and belongs to this run, as do the pages; the batch was admitted.
         let walk = |worker: &Worker<'_>| unsafe { bound.walk(worker) };

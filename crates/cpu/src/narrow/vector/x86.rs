@@ -68,7 +68,9 @@ impl Step for Widened2 {
     #[inline(always)]
     unsafe fn left(word: u32) -> [__m256; 2] {
         // SAFETY: the caller's promise.
-        unsafe { [_mm256_set1_ps(f32::from_bits(word << 16)), _mm256_set1_ps(f32::from_bits(word & 0xffff_0000))] }
+        unsafe {
+            [_mm256_set1_ps(f32::from_bits(word << 16)), _mm256_set1_ps(f32::from_bits(word & 0xffff_0000))]
+        }
     }
 
     #[inline(always)]
@@ -132,7 +134,9 @@ impl Step for Widened512 {
     #[inline(always)]
     unsafe fn left(word: u32) -> [__m512; 2] {
         // SAFETY: the caller's promise.
-        unsafe { [_mm512_set1_ps(f32::from_bits(word << 16)), _mm512_set1_ps(f32::from_bits(word & 0xffff_0000))] }
+        unsafe {
+            [_mm512_set1_ps(f32::from_bits(word << 16)), _mm512_set1_ps(f32::from_bits(word & 0xffff_0000))]
+        }
     }
 
     #[inline(always)]

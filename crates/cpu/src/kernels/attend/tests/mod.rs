@@ -126,6 +126,7 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
     let outputs: Vec<Block> = made.iter_mut().zip(&sizes).map(|(d, &(r, w))| block(d, r, w)).collect();
     let (cache, crossing) = (state.cache.data_mut().as_mut_ptr(), state.crossing.data_mut().as_mut_ptr());
     let run = Context {
+        dot: crate::narrow::Dot::Scalar,
         isa: how.isa,
         batch,
         cache: PagesAt { tables: &state.cache, data: cache },

@@ -1,0 +1,109 @@
+//! A whole stack on narrow numbers: near `f32`, and the same bits alone, in a batch and on any number of threads.
+
+mod common;
+#[path = "common/layers.rs"]
+mod layers;
+
+use std::sync::Arc;
+
+use common::{bits, run};
+use glassformer_cpu::isa::Isa;
+use glassformer_cpu::narrow::Dot;
+use glassformer_cpu::{Cpu, Precision};
+use glassformer_graph::{Backend, Batch, Capacity, Graph, Leaf, Span, State};
+use glassformer_tensor::Random;
+use layers::{Purpose, Stack, parameters};
+
+const NARROW: [Precision; 2] = [Precision::Bf16, Precision::Int8];
+
+fn stack() -> Graph {
+    let purpose = Purpose::Encode;
+    let stack = Stack { layers: 2, width: 96, heads: 4, hidden: 200, vocabulary: 77, longest: 60, purpose };
+    stack.graph().expect("it fits")
+}
+
+/// Sequences of these lengths, each with tokens of its own, and all rows picked.
+fn batch(lengths: &[(u64, usize)]) -> Batch<'static> {
+    let mut batch = Batch::default();
+    for &(seed, len) in lengths {
+        let mut random = Random::new(seed);
+        let tokens: Vec<u32> = (0..len).map(|_| random.below(77) as u32).collect();
+        batch.target.push(&tokens, Span::default());
+    }
+    batch.target.pick_all();
+    batch
+}
+
+fn outputs(cpu: &Cpu, batch: &Batch<'_>) -> Vec<Vec<f32>> {
+    let graph = Arc::new(stack());
+    let weights = parameters(&graph, Leaf::Weight);
+    let runner = cpu.prepare(&graph, &weights, &Capacity::of(batch)).expect("it fits");
+    run(&*runner, &mut State::default(), batch).expect("it was admitted")
+}
+
+/// The largest difference, in parts of the largest number.
+fn difference(found: &[f32], expected: &[f32]) -> f32 {
+    let most = expected.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+    found.iter().zip(expected).fold(0.0_f32, |worst, (a, b)| worst.max((a - b).abs())) / most
+}
+
+#[test]
+fn a_narrow_stack_is_near_a_wide_one() {
+    let batch = batch(&[(1, 5), (2, 40), (3, 1)]);
+    let expected = outputs(&Cpu::new(1), &batch);
+    for (precision, bound) in NARROW.into_iter().zip([0.02, 0.05]) {
+        for dot in Dot::available() {
+            let cpu = Cpu::with_isa(1, dot.isa()).with_dot(dot).with_precision(precision);
+            for (found, expected) in outputs(&cpu, &batch).iter().zip(&expected) {
+                let difference = difference(found, expected);
+                assert!(difference < bound, "{precision:?} on {dot}: {difference}");
+                assert!(difference > 1e-6, "{precision:?} on {dot} is not narrow");
+            }
+        }
+    }
+}
+
+#[test]
+fn neither_the_batch_nor_the_threads_change_a_bit() {
+    let together = batch(&[(1, 5), (2, 40), (3, 1)]);
+    for precision in NARROW {
+        for dot in Dot::available() {
+            let cpu = |threads: usize| {
+                Cpu::with_isa(threads, dot.isa()).with_dot(dot).with_precision(precision).sharing_everything()
+            };
+            let expected = outputs(&cpu(1), &together);
+            for threads in [2, 5] {
+                let found = bits(&outputs(&cpu(threads), &together));
+                assert!(found == bits(&expected), "{precision:?} on {dot}, {threads} threads");
+            }
+            let alone = outputs(&cpu(2), &batch(&[(3, 1)]));
+            for (alone, together) in alone.iter().zip(&expected) {
+                let last = together[together.len() - alone.len()..].to_vec();
+                assert!(bits(&[alone.clone()]) == bits(&[last]), "{precision:?} on {dot}: alone");
+            }
+        }
+    }
+}
+
+#[test]
+fn weights_stay_wide_where_they_are_told_to() {
+    let batch = batch(&[(1, 5), (2, 40)]);
+    let wide = outputs(&Cpu::new(1), &batch);
+    for precision in NARROW {
+        let all_kept = Cpu::new(1).with_precision(precision).keeping_wide(|_| true);
+        assert!(bits(&outputs(&all_kept, &batch)) == bits(&wide));
+        // Only the table of words is narrow, so the stack before it has the same bits.
+        let table = Cpu::new(1).with_precision(precision).keeping_wide(|name| name != "tokens");
+        let found = outputs(&table, &batch);
+        assert!(bits(&found[..1]) == bits(&wide[..1]) && bits(&found[1..]) != bits(&wide[1..]));
+    }
+}
+
+#[test]
+fn the_default_is_f32() {
+    let batch = batch(&[(1, 5), (2, 40)]);
+    for isa in Isa::available() {
+        let [plain, asked] = [Cpu::with_isa(1, isa), Cpu::with_isa(1, isa).with_precision(Precision::F32)];
+        assert!(bits(&outputs(&plain, &batch)) == bits(&outputs(&asked, &batch)));
+    }
+}
