@@ -159,6 +159,7 @@ fn timed(work: impl FnOnce()) -> f64 {
 /// Billions of bytes of the weight read per second, each worker reading its part in four places at once.
 fn read_rate(team: &Team, data: &Data) -> f64 {
     let count = data.bytes() / 8;
+    #[allow(clippy::cast_ptr_alignment)] // weights are aligned to 64 bytes
     // SAFETY: the weight has that many bytes, aligned to 64, and nobody writes it.
     let words = unsafe { std::slice::from_raw_parts(data.weight.as_ptr().cast::<u64>(), count) };
     let times = (100_000_000 / data.bytes()).max(1);

@@ -188,6 +188,7 @@ impl Tiles {
     ///
     /// # Safety
     /// As [`Patch`] says; these tiles were configured for its shape.
+    #[allow(clippy::unused_self)] // proof that there are tiles
     pub unsafe fn multiply(&self, format: Format, patch: &Patch) {
         // SAFETY: the caller's promise; a loop reads `steps` tiles from each pointer on, and there is one at least.
         unsafe {

@@ -77,22 +77,22 @@ pub(super) unsafe fn store<L: Lanes>(place: &Place, finish: &Finish, sums: &Sums
             let tile = &sums.0[tile];
             match *finish {
                 Finish::Keep | Finish::Add { bias: None } => {
-                    for row in 0..rows {
-                        put(row, L::load(tile[row].as_ptr()));
+                    for (row, line) in tile[..rows].iter().enumerate() {
+                        put(row, L::load(line.as_ptr()));
                     }
                 }
                 Finish::Add { bias: Some(bias) } => {
                     let bias = of(bias);
-                    for row in 0..rows {
-                        put(row, L::load(tile[row].as_ptr()) + bias);
+                    for (row, line) in tile[..rows].iter().enumerate() {
+                        put(row, L::load(line.as_ptr()) + bias);
                     }
                 }
                 Finish::Scale { rows: scales, columns, bias } => {
                     // Adding -0 changes nothing, not even the sign of a zero.
                     let (scale, bias) = (of(columns), bias.map_or(L::splat(-0.0), of));
-                    for row in 0..rows {
+                    for (row, line) in tile[..rows].iter().enumerate() {
                         let factor = L::splat(*scales.add(down + row)) * scale;
-                        put(row, numbers::<L>(&tile[row]) * factor + bias);
+                        put(row, numbers::<L>(line) * factor + bias);
                     }
                 }
             }

@@ -1,4 +1,5 @@
 //! A, row by row: rounded to `bf16`, or to integers by a scale of the row's own.
+#![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 
 use super::{Format, LINE, LINES, TILE, TILE_FLOATS};
 use crate::dispatch;

@@ -71,14 +71,18 @@ impl Case {
             b: weight.as_ptr(),
             c: c[rows.start * stride..].as_mut_ptr(),
             c_stride: stride,
-            bias: self.bias.as_ref().map(|bias| bias.as_ptr()),
+            bias: self.bias.as_ref().map(Vec::as_ptr),
         };
         let mut items: Vec<usize> = (0..product.items()).collect();
         random.shuffle(&mut items);
         // SAFETY: `dot` is available, and the vectors have the sizes that the descriptions say.
         unsafe {
-            (0..rows.len()).for_each(|row| narrowing.run_row(dot.isa(), row));
-            items.into_iter().for_each(|item| product.run_item(dot, item));
+            for row in 0..rows.len() {
+                narrowing.run_row(dot.isa(), row);
+            }
+            for item in items {
+                product.run_item(dot, item);
+            }
         }
         c
     }

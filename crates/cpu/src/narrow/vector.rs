@@ -2,6 +2,8 @@
 //!
 //! A *step* is one line of each panel of B, and four bytes of each row of A: two `bf16`, or four integers. Each kind of
 //! instructions says how it reads them and how it adds their products to sixteen sums; the loop is the same for all.
+#![allow(clippy::needless_range_loop)] // several arrays have the same index
+#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
 use super::patch::{Patch, Shape, Sums};
 use super::{Dot, Format, LINE, LINES, TILE};
@@ -63,7 +65,7 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
             },
             #[cfg(target_arch = "x86_64")]
             Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => {
-                x86::multiply(dot, format, patch)
+                x86::multiply(dot, format, patch);
             }
             #[cfg(not(target_arch = "x86_64"))]
             Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => {

@@ -220,15 +220,13 @@ impl<'a> Draft<'a> {
         let shapes: Vec<Shape> = node.inputs.iter().map(|&input| self.graph.shape(input)).collect();
         let needs = needs(&node.op, &shapes, self.capacity);
         self.scratch = self.scratch.max(needs.scratch);
-        let (step, inputs) = match self.narrow(node) {
-            Some(format) => {
-                let kernel = Kernel::NarrowProduct { format, k: shapes[0].width };
-                (Step::new(kernel, Work::Narrow { k: shapes[0].width }), self.narrow_product(node, format))
-            }
-            None => {
-                let step = Step::new(Kernel::Op(node.op.clone()), needs.work);
-                (step, self.inputs(node, &needs.reads))
-            }
+        let (step, inputs) = if let Some(format) = self.narrow(node) {
+            let k = shapes[0].width;
+            let step = Step::new(Kernel::NarrowProduct { format, k }, Work::Narrow { k });
+            (step, self.narrow_product(node, format))
+        } else {
+            let step = Step::new(Kernel::Op(node.op.clone()), needs.work);
+            (step, self.inputs(node, &needs.reads))
         };
 
         let mut outputs = Vec::new();

@@ -3,7 +3,15 @@
 
 use super::{Patch, Step, rows};
 use crate::narrow::{Dot, Format};
-use std::arch::x86_64::*;
+use std::arch::x86_64::{
+    __m256, __m256i, __m512, __m512bh, __m512i, _mm256_abs_epi8, _mm256_add_epi32, _mm256_and_si256,
+    _mm256_castsi256_ps, _mm256_dpbusd_avx_epi32, _mm256_fmadd_ps, _mm256_load_ps, _mm256_load_si256,
+    _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps,
+    _mm256_setzero_ps, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_slli_epi32, _mm256_store_ps,
+    _mm256_store_si256, _mm512_and_si512, _mm512_castsi512_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32,
+    _mm512_fmadd_ps, _mm512_load_ps, _mm512_load_si512, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
+    _mm512_slli_epi32, _mm512_store_ps, _mm512_store_si512,
+};
 
 /// # Safety
 /// As for [`super::multiply`].
