@@ -49,6 +49,8 @@ const BLOCK: usize = 32;
 const TALLEST: usize = 8;
 /// The most columns of an item, in units.
 const WIDEST: usize = 8;
+/// Up to here, lines of integers are read a little faster than tiles of them.
+const FEW_ROWS: usize = 4;
 /// Below this many items, smaller ones keep more threads busy.
 const ENOUGH_ITEMS: usize = 32;
 
@@ -137,7 +139,18 @@ impl Product {
         let units = part(self.columns.div_ceil(UNIT), across, item % across);
         let rows = pairs.start * 2 * LINES..self.rows.min(pairs.end * 2 * LINES);
         // SAFETY: the caller's promise; the item lies inside the product.
-        unsafe { patch::run(self, dot, &Item { rows, units }) }
+        unsafe { patch::run(self, self.suited(dot), &Item { rows, units }) }
+    }
+
+    /// What wins for this product where the machine has `dot`. Integer sums are exact, so the choice changes no bit; in
+    /// `bf16` it would, and one kind of instructions does everything.
+    fn suited(&self, dot: Dot) -> Dot {
+        match (dot, self.format) {
+            (Dot::Amx, Format::Int8) if self.rows <= FEW_ROWS && Dot::Avx512Dot.is_available() => {
+                Dot::Avx512Dot
+            }
+            _ => dot,
+        }
     }
 
     /// Tiles along k.
