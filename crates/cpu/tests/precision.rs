@@ -79,7 +79,7 @@ fn neither_the_batch_nor_the_threads_change_a_bit() {
             let alone = outputs(&cpu(2), &batch(&[(3, 1)]));
             for (alone, together) in alone.iter().zip(&expected) {
                 let last = together[together.len() - alone.len()..].to_vec();
-                assert!(bits(&[alone.clone()]) == bits(&[last]), "{precision:?} on {dot}: alone");
+                assert!(bits(std::slice::from_ref(alone)) == bits(&[last]), "{precision:?} on {dot}: alone");
             }
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::isa::Isa;
 use std::fmt;
-use std::sync::OnceLock;
 
 /// Instructions for products of narrow numbers, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,7 +49,7 @@ impl Dot {
     /// time.
     #[cfg(target_arch = "x86_64")]
     pub fn is_available(self) -> bool {
-        static AMX: OnceLock<bool> = OnceLock::new();
+        static AMX: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
         self.isa().is_available()
             && match self {
                 Self::Scalar | Self::Avx2 | Self::Avx512 => true,

@@ -145,12 +145,8 @@ impl Product {
     /// What wins for this product where the machine has `dot`. Integer sums are exact, so the choice changes no bit; in
     /// `bf16` it would, and one kind of instructions does everything.
     fn suited(&self, dot: Dot) -> Dot {
-        match (dot, self.format) {
-            (Dot::Amx, Format::Int8) if self.rows <= FEW_ROWS && Dot::Avx512Dot.is_available() => {
-                Dot::Avx512Dot
-            }
-            _ => dot,
-        }
+        let by_lines = dot == Dot::Amx && self.format == Format::Int8 && self.rows <= FEW_ROWS;
+        if by_lines && Dot::Avx512Dot.is_available() { Dot::Avx512Dot } else { dot }
     }
 
     /// Tiles along k.
