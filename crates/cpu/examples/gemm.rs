@@ -11,6 +11,7 @@ use glassformer_cpu::gemm::{Begin, Matrix, Packed, Packing, Product};
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::lanes::{LANES, Lanes};
 use glassformer_cpu::team::Team;
+use glassformer_cpu::then::Then;
 use glassformer_tensor::{Buffer, Random};
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -95,6 +96,7 @@ impl Data {
             c_stride: columns,
             bias: None,
             begin: Begin::Zero,
+            then: Then::Nothing,
         };
         Self { product, packed, _a: a, _c: c }
     }

@@ -6,6 +6,7 @@
 
 use glassformer_cpu::narrow::{Dot, Format, Narrowing, Product, Weight};
 use glassformer_cpu::team::Team;
+use glassformer_cpu::then::Then;
 use glassformer_tensor::{Buffer, Random};
 use std::hint::black_box;
 use std::num::NonZeroUsize;
@@ -118,6 +119,7 @@ impl Data {
             c: c.as_mut_ptr(),
             c_stride: columns,
             bias: None,
+            then: Then::Nothing,
         };
         Self { shape: (rows, k, columns), weight, narrowing, product, _buffers: [a, narrowed, c] }
     }

@@ -5,6 +5,7 @@ pub mod isa;
 pub mod lanes;
 pub mod narrow;
 pub mod team;
+pub mod then;
 
 mod context;
 mod kernels;

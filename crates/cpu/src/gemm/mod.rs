@@ -1,4 +1,4 @@
-//! The matrix product C = A·B + bias in `f32`: what nearly all the time of a Transformer goes into.
+//! The matrix product C = A·B + bias in `f32`, and what follows it number by number: what nearly all the time of a Transformer goes into.
 //!
 //! **One order of summation.** Every C[i, j] is one chain of fused multiply-adds over k = 0, 1, 2, …, from zero or from
 //! what C held; then the bias is added. Lanes run across columns, never along k, so an element has the same bits
@@ -15,6 +15,7 @@
 
 use crate::dispatch;
 use crate::isa::Isa;
+use crate::then::Then;
 use std::ops::Range;
 use tile::{Tile, run};
 
@@ -104,6 +105,8 @@ pub struct Product {
     pub bias: Option<*const f32>,
     /// What the sums begin with.
     pub begin: Begin,
+    /// What is done to C at last.
+    pub then: Then,
 }
 
 // SAFETY: a description holds addresses and reads none; whoever calls `run_tile` answers for them.
@@ -161,7 +164,7 @@ impl Product {
     /// not matter.
     ///
     /// # Safety
-    /// The machine has `isa`; `tile < self.tiles()`. A, B and the bias are valid for reads and C for writes, at the
+    /// The machine has `isa`; `tile < self.tiles()`. A, B, the bias and what `then` names are valid for reads and C for writes, at the
     /// sizes and strides that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the
     /// same time, except other tiles of this product.
     ///

@@ -1,6 +1,7 @@
 //! The product against its naive twin, and against itself cut differently.
 
 use super::*;
+use crate::then::tests::{followed, thens};
 use glassformer_tensor::{Random, Tolerance, compare};
 
 /// How A lies in memory.
@@ -86,7 +87,18 @@ impl Case {
     }
 
     /// Rows `first` to `end` by the kernels, with tiles in a random order; the other rows of C as they were.
-    fn found(&self, isa: Isa, (first, end): (usize, usize), random: &mut Random) -> Vec<f32> {
+    fn found(&self, isa: Isa, rows: (usize, usize), random: &mut Random) -> Vec<f32> {
+        self.found_then(isa, rows, Then::Nothing, random)
+    }
+
+    /// The same, and what follows.
+    fn found_then(
+        &self,
+        isa: Isa,
+        (first, end): (usize, usize),
+        then: Then,
+        random: &mut Random,
+    ) -> Vec<f32> {
         let packed = Packed::from_rows(&self.b, self.k, self.columns);
         let mut c = self.c.clone();
         let mut a = self.matrix();
@@ -102,6 +114,7 @@ impl Case {
             c_stride: stride,
             bias: self.bias.as_ref().map(Vec::as_ptr),
             begin: self.begin,
+            then,
         };
         let mut scratch = vec![f32::NAN; Product::SCRATCH];
         let mut tiles: Vec<usize> = (0..product.tiles()).collect();
@@ -183,6 +196,23 @@ fn a_row_alone_has_the_bits_that_it_has_in_a_batch() {
 }
 
 #[test]
+fn what_follows_has_the_bits_of_a_step_behind() {
+    let mut random = Random::new(5);
+    for [rows, k, columns] in [[1, 50, 100], [17, 900, 70], [150, 10, 33], [130, 401, 430]] {
+        let case = Case::random(&mut random, rows, k, columns);
+        let other: Vec<f32> = (0..rows * (columns + 1)).map(|_| random.normal()).collect();
+        for isa in Isa::available() {
+            let plain = case.found(isa, (0, rows), &mut random);
+            for then in thens(&other, columns + 1) {
+                let found = case.found_then(isa, (0, rows), then, &mut random);
+                let expected = followed(isa, &plain, [rows, columns, columns + GAP], then);
+                assert!(bits(&found) == bits(&expected), "[{rows}, {k}, {columns}], {then:?} on {isa}");
+            }
+        }
+    }
+}
+
+#[test]
 fn weights_and_matrices_pack_alike() {
     let mut random = Random::new(4);
     for [k, columns] in [[1, 1], [5, 16], [64, 100], [33, 47], [100, 31]] {
@@ -227,6 +257,7 @@ fn tiles_cover_everything_and_are_never_empty() {
             c_stride: columns,
             bias: None,
             begin: Begin::Zero,
+            then: Then::Nothing,
         };
         let Cut { down, across, .. } = product.cut();
         let (strips, units) = (rows.div_ceil(STRIP), columns.div_ceil(UNIT * PANEL));

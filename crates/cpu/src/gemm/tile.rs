@@ -3,6 +3,7 @@
 use super::micro::{Ahead, Micro, Registers, multiply};
 use super::{BAND, BLOCK, Begin, FEW_ROWS, Matrix, PANEL, Product, STREAM_AHEAD, part};
 use crate::lanes::LANES;
+use crate::then::Part;
 use std::ops::Range;
 
 /// The part of C that [`run`] computes: a band of a tile.
@@ -141,7 +142,29 @@ impl Block<'_> {
                 multiply::<L>(height, width, &micro);
                 panel += width;
             }
+            if self.k_end == product.k {
+                self.then::<L>(row, height);
+            }
         }
+    }
+
+    /// What follows the product, for a strip that is done and still in L1.
+    ///
+    /// # Safety
+    /// As for [`run`].
+    #[inline(always)]
+    unsafe fn then<L: Registers>(&self, row: usize, height: usize) {
+        let Self { product, tile, .. } = *self;
+        let corner = [tile.row + row, tile.panel * PANEL];
+        let part = Part {
+            corner,
+            rows: height,
+            columns: product.columns.min(tile.panel_end * PANEL) - corner[1],
+            c: product.c.wrapping_add(corner[0] * product.c_stride + corner[1]),
+            stride: product.c_stride,
+        };
+        // SAFETY: the caller's promise.
+        unsafe { product.then.run::<L>(&part) };
     }
 
     /// What the register tile over `panels` fetches of A: its share of the next strip. A copy is in L2 already.

@@ -10,6 +10,7 @@ use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
 use crate::narrow::{self, Format, Narrowing};
+use crate::then::Then;
 
 /// How a value becomes the B of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -82,6 +83,7 @@ pub(super) unsafe fn linear(call: Call<'_>, scratch: &mut [f32]) {
         c_stride: y.width,
         bias: call.inputs.get(2).map(|bias| bias.data.cast_const()),
         begin: Begin::Zero,
+        then: Then::Nothing,
     };
     // SAFETY: the caller's promise.
     unsafe { multiply(call, &product, scratch) };
@@ -118,6 +120,7 @@ pub(super) unsafe fn narrow_product(format: Format, k: usize, call: Call<'_>) {
         c: y.data,
         c_stride: y.width,
         bias: call.inputs.get(2).map(|bias| bias.data.cast_const()),
+        then: Then::Nothing,
     };
     call.worker.share(product.items(), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
@@ -142,6 +145,7 @@ pub(super) unsafe fn linear_weight_grad(call: Call<'_>, scratch: &mut [f32]) {
         c_stride: dw.width,
         bias: None,
         begin: Begin::Zero,
+        then: Then::Nothing,
     };
     // SAFETY: the caller's promise.
     unsafe { multiply(call, &product, scratch) };
@@ -181,6 +185,7 @@ pub(super) unsafe fn squeeze(side: Side, call: Call<'_>, scratch: &mut [f32]) {
             c_stride: y.width,
             bias: None,
             begin: Begin::Zero,
+            then: Then::Nothing,
         };
         // SAFETY: the caller's promise; a sequence is no longer than E is wide.
         unsafe { multiply(call, &product, scratch) };
@@ -212,6 +217,7 @@ pub(super) unsafe fn squeeze_grad(side: Side, call: Call<'_>, scratch: &mut [f32
         c_stride: dx.width,
         bias: None,
         begin: Begin::Existing,
+        then: Then::Nothing,
     };
     // SAFETY: the caller's promise; every product stays within the rows of its sequence, and barriers part what writes
     // the workspace and dE from what uses them.

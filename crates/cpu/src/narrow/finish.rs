@@ -3,14 +3,12 @@
 use super::LINES;
 use super::patch::{Shape, Sums};
 use crate::lanes::Lanes;
+use crate::then::{Part, Then};
 
 /// The part of C that a patch is.
 pub(super) struct Place {
     pub shape: Shape,
-    pub rows: usize,
-    pub columns: usize,
-    pub c: *mut f32,
-    pub stride: usize,
+    pub part: Part,
 }
 
 /// What happens to sums on their way to C.
@@ -30,11 +28,11 @@ impl Place {
     fn tiles(&self, mut each: impl FnMut(usize, [usize; 2], [usize; 2])) {
         for tile in 0..4 {
             let (down, across) = (tile / self.shape.across() * LINES, tile % self.shape.across() * LINES);
-            if down < self.rows && across < self.columns {
+            if down < self.part.rows && across < self.part.columns {
                 each(
                     tile,
                     [down, across],
-                    [(self.rows - down).min(LINES), (self.columns - across).min(LINES)],
+                    [(self.part.rows - down).min(LINES), (self.part.columns - across).min(LINES)],
                 );
             }
         }
@@ -51,7 +49,7 @@ pub(super) unsafe fn load<L: Lanes>(place: &Place, sums: &mut Sums) {
         for row in 0..rows {
             // SAFETY: the caller's promise.
             unsafe {
-                let from = place.c.add((down + row) * place.stride + across);
+                let from = place.part.c.add((down + row) * place.part.stride + across);
                 let line = if columns == LINES { L::load(from) } else { L::load_first(from, columns) };
                 line.store(sums.0[tile][row].as_mut_ptr());
             }
@@ -59,19 +57,19 @@ pub(super) unsafe fn load<L: Lanes>(place: &Place, sums: &mut Sums) {
     });
 }
 
-/// Gives the sums to C.
+/// Gives the sums to C, and does what follows.
 ///
 /// # Safety
-/// The machine has `L`'s instructions; the place is valid for writes, and what `finish` points at, for its rows and
+/// The machine has `L`'s instructions; the place is valid for writes, and what `finish` and `then` point at, for its rows and
 /// columns, for reads.
 #[inline(always)]
-pub(super) unsafe fn store<L: Lanes>(place: &Place, finish: &Finish, sums: &Sums) {
+pub(super) unsafe fn store<L: Lanes>(place: &Place, finish: &Finish, then: Then, sums: &Sums) {
     place.tiles(|tile, [down, across], [rows, columns]| {
         // SAFETY: the caller's promise; `down` and `across` stay within the place.
         unsafe {
             let of = |numbers: *const f32| L::load_first(numbers.add(across), columns);
             let put = |row: usize, line: L| {
-                let to = place.c.add((down + row) * place.stride + across);
+                let to = place.part.c.add((down + row) * place.part.stride + across);
                 if columns == LINES { line.store(to) } else { line.store_first(to, columns) }
             };
             let tile = &sums.0[tile];
@@ -98,6 +96,10 @@ pub(super) unsafe fn store<L: Lanes>(place: &Place, finish: &Finish, sums: &Sums
             }
         }
     });
+    if !matches!(finish, Finish::Keep) {
+        // SAFETY: the caller's promise.
+        unsafe { then.run::<L>(&place.part) };
+    }
 }
 
 /// Sixteen integers as numbers.

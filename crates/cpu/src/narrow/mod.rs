@@ -16,6 +16,7 @@
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use crate::gemm::part;
+use crate::then::Then;
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
@@ -102,6 +103,8 @@ pub struct Product {
     pub c_stride: usize,
     /// One number per column, added at the end.
     pub bias: Option<*const f32>,
+    /// What is done to C at last.
+    pub then: Then,
 }
 
 // SAFETY: a description holds addresses and reads none; whoever calls `run_item` answers for them.
@@ -130,7 +133,7 @@ impl Product {
     /// Computes item number `item` by the instructions of `dot`.
     ///
     /// # Safety
-    /// The machine has `dot`; `item < self.items()`. A, B and the bias are valid for reads and C for writes, at the sizes
+    /// The machine has `dot`; `item < self.items()`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes
     /// that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items of this product.
     pub unsafe fn run_item(&self, dot: Dot, item: usize) {

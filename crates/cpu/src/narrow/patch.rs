@@ -7,6 +7,7 @@ use super::finish::{Finish, Place, load, store};
 use super::vector;
 use super::{BLOCK, Dot, Format, Item, LINES, Product, TILE, part};
 use crate::dispatch;
+use crate::then::Part;
 use std::ops::Range;
 
 /// The four tiles of a patch.
@@ -116,7 +117,7 @@ impl Strips<'_> {
                     }
                     engine.multiply(self.product.format, &self.patch(row, panel, sums));
                     let finish = self.finish(row, panel);
-                    dispatch!(self.dot.isa(), store(&place, &finish, sums));
+                    dispatch!(self.dot.isa(), store(&place, &finish, self.product.then, sums));
                 }
             }
         }
@@ -125,13 +126,14 @@ impl Strips<'_> {
     /// The part of C that the patch at `row` and `panel` is.
     fn place(&self, row: usize, panel: usize) -> Place {
         let Product { c, c_stride, columns, .. } = *self.product;
-        Place {
-            shape: self.shape,
+        let part = Part {
+            corner: [row, panel * LINES],
             rows: (self.rows.end - row).min(self.shape.down() * LINES),
             columns: (columns - panel * LINES).min(self.shape.across() * LINES),
             c: c.wrapping_add(row * c_stride + panel * LINES),
             stride: c_stride,
-        }
+        };
+        Place { shape: self.shape, part }
     }
 
     fn patch(&self, row: usize, panel: usize, sums: &mut Sums) -> Patch {

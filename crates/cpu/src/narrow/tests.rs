@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::isa::Isa;
+use crate::then::tests::{followed, thens};
 use glassformer_tensor::{Buffer, Random, Tolerance, compare};
 
 /// A product with its data: rows of A and C are some numbers longer than they need be.
@@ -48,6 +49,17 @@ impl Case {
 
     /// Rows `rows` by the kernels, with items in a random order; the other rows of C untouched.
     fn found(&self, format: Format, dot: Dot, rows: Range<usize>, random: &mut Random) -> Vec<f32> {
+        self.found_then((format, dot), rows, Then::Nothing, random)
+    }
+
+    /// The same, and what follows.
+    fn found_then(
+        &self,
+        (format, dot): (Format, Dot),
+        rows: Range<usize>,
+        then: Then,
+        random: &mut Random,
+    ) -> Vec<f32> {
         let weight = Weight::from_weight(format, &self.weight, self.columns, self.k);
         let mut narrowed = Buffer::zeros(Narrowing::len(format, rows.len(), self.k));
         // What lies in unused lines must not matter.
@@ -72,6 +84,7 @@ impl Case {
             c: c[rows.start * stride..].as_mut_ptr(),
             c_stride: stride,
             bias: self.bias.as_ref().map(Vec::as_ptr),
+            then,
         };
         let mut items: Vec<usize> = (0..product.items()).collect();
         random.shuffle(&mut items);
@@ -209,6 +222,28 @@ fn a_row_alone_has_the_bits_that_it_has_in_a_batch() {
 }
 
 #[test]
+fn what_follows_has_the_bits_of_a_step_behind() {
+    let mut random = Random::new(7);
+    for [rows, k, columns] in [[1, 50, 100], [17, 900, 70], [150, 10, 33], [50, 1500, 430]] {
+        let case = Case::random(&mut random, rows, k, columns);
+        let other: Vec<f32> = (0..rows * (columns + 1)).map(|_| random.normal()).collect();
+        for (format, dot) in
+            Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d)))
+        {
+            let plain = case.found(format, dot, 0..rows, &mut random);
+            for then in thens(&other, columns + 1) {
+                let found = case.found_then((format, dot), 0..rows, then, &mut random);
+                let expected = followed(dot.isa(), &plain, [rows, columns, columns + GAP], then);
+                assert!(
+                    bits(&found) == bits(&expected),
+                    "[{rows}, {k}, {columns}], {then:?}, {format:?} on {dot}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
 fn weights_and_matrices_are_laid_out_alike() {
     let mut random = Random::new(5);
     for [k, columns] in [[1, 1], [64, 100], [33, 47], [100, 31]] {
@@ -255,6 +290,7 @@ fn items_cover_everything_and_are_never_empty() {
             c: std::ptr::null_mut(),
             c_stride: columns,
             bias: None,
+            then: Then::Nothing,
         };
         let (down, across) = product.cut();
         for (len, count) in [(rows.div_ceil(2 * LINES), down), (columns.div_ceil(UNIT), across)] {
