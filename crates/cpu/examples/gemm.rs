@@ -4,16 +4,13 @@
 //! Large products are measured against fused multiply-adds on registers alone, products of few rows against plain
 //! reading of as many bytes. Both sides take turns, round by round, and only their ratio in the same round counts:
 //! another program, or another virtual machine, may take a share of the core at any moment.
-#![allow(clippy::inline_always)] // the first rule of `lanes`
 
-use glassformer_cpu::dispatch;
+use glassformer_cpu::ceilings;
 use glassformer_cpu::gemm::{Begin, Matrix, Packed, Packing, Product};
 use glassformer_cpu::isa::Isa;
-use glassformer_cpu::lanes::{LANES, Lanes};
 use glassformer_cpu::team::Team;
 use glassformer_cpu::then::Then;
 use glassformer_tensor::{Buffer, Random};
-use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -51,7 +48,7 @@ fn main() {
         println!("{:>22}  {:>18}  {:>18}  two/one", "rows × k × columns", "1 thread", "2 threads");
         for (rows, k, columns, name) in LARGE {
             let data = Data::new(rows, k, columns, name.contains("transposed"));
-            let [one, two] = measure(rounds, &teams, &data, isa, peak_rate);
+            let [one, two] = measure(rounds, &teams, &data, isa, ceilings::multiply_adds);
             let shape = format!("{rows} × {k} × {columns}");
             println!("{shape:>22}  {one}  {two}  {:>7.2}  {name}", two.over(&one));
         }
@@ -188,83 +185,12 @@ fn timed(work: impl FnOnce()) -> f64 {
     began.elapsed().as_secs_f64()
 }
 
-/// Multiply-adds per second on registers alone.
-fn peak_rate(isa: Isa, team: &Team) -> f64 {
-    const STEPS: usize = 1_500_000;
-    // As many chains as fit into the registers.
-    let chains = if isa == Isa::Avx512 { 16 } else { 5 };
-    let seconds = timed(|| {
-        team.run(&|_| {
-            // SAFETY: `isa` is available.
-            black_box(unsafe {
-                match chains {
-                    16 => dispatch!(isa, |L| multiply_add::<L, 16>(STEPS)),
-                    _ => dispatch!(isa, |L| multiply_add::<L, 5>(STEPS)),
-                }
-            });
-        });
-    });
-    (STEPS * chains * LANES * team.size()) as f64 / seconds
-}
-
-/// # Safety
-/// The machine has `L`'s instructions.
-#[inline(always)]
-unsafe fn multiply_add<L: Lanes, const CHAINS: usize>(steps: usize) -> f32 {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (x, y) = (L::splat(black_box(0.999)), L::splat(black_box(0.001)));
-        let mut sums = [L::zero(); CHAINS];
-        for (i, sum) in sums.iter_mut().enumerate() {
-            *sum = L::splat(i as f32);
-        }
-        for _ in 0..steps {
-            for sum in &mut sums {
-                *sum = sum.fma(x, y);
-            }
-        }
-        let mut total = L::zero();
-        for sum in sums {
-            total = total + sum;
-        }
-        total.sum()
-    }
-}
-
-/// Numbers of the packed B read per second, each worker reading its part.
+/// Numbers of the packed B read per second.
 fn read_rate(isa: Isa, team: &Team, data: &Data) -> f64 {
     let count = Packed::len(data.packed.k(), data.packed.columns());
-    let times = (100_000_000 / count).max(1);
-    let part = count / team.size();
-    let seconds = timed(|| {
-        team.run(&|worker| {
-            let from = data.packed.as_ptr().wrapping_add(worker.index * part);
-            for _ in 0..times {
-                // SAFETY: `isa` is available, and the part lies inside B.
-                black_box(unsafe { dispatch!(isa, add_up(from, part)) });
-            }
-        });
-    });
-    (part * team.size() * times) as f64 / seconds
-}
-
-/// Reads in four places at once: in one place, the machine's prefetching keeps up less well.
-///
-/// # Safety
-/// The machine has `L`'s instructions; `from` is valid for `count` reads.
-#[inline(always)]
-unsafe fn add_up<L: Lanes>(from: *const f32, count: usize) -> f32 {
-    let quarter = count / (4 * LANES) * LANES;
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut sums = [L::zero(); 4];
-        for i in (0..quarter / LANES).map(|i| i * LANES) {
-            for (j, sum) in sums.iter_mut().enumerate() {
-                *sum = *sum + L::load(from.add(j * quarter + i));
-            }
-        }
-        (sums[0] + sums[1] + sums[2] + sums[3]).sum()
-    }
+    // SAFETY: B has that many numbers, and nobody writes it.
+    let numbers = unsafe { std::slice::from_raw_parts(data.packed.as_ptr(), count) };
+    ceilings::reading(isa, team, numbers, (100_000_000 / count).max(1))
 }
 
 /// What packing costs, for weights that change at every step.

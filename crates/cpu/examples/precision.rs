@@ -4,11 +4,12 @@
 //! Large products are measured against tiles multiplied in registers alone, where there is AMX; products of few rows
 //! against plain reading of as many bytes. Both take turns, round by round: the machine may be shared with others.
 
+use glassformer_cpu::ceilings;
+use glassformer_cpu::isa::Isa;
 use glassformer_cpu::narrow::{Dot, Format, Narrowing, Product, Weight};
 use glassformer_cpu::team::Team;
 use glassformer_cpu::then::Then;
 use glassformer_tensor::{Buffer, Random};
-use std::hint::black_box;
 use std::num::NonZeroUsize;
 use std::time::Instant;
 
@@ -47,7 +48,13 @@ fn main() {
             println!("\n{format:?} on {dot}: median of {rounds} rounds, with the narrowing of A");
             println!("{:>20}  {:>26}  {:>26}  two/one", "rows × k × columns", "1 thread", "2 threads");
             for shape in LARGE {
-                let limit = |team: &Team| if dot == Dot::Amx { peak(format, team) } else { f64::NAN };
+                let limit = |team: &Team| {
+                    if dot == Dot::Amx {
+                        ceilings::tiles(format, team).map_or(f64::NAN, |rate| rate / 1e12)
+                    } else {
+                        f64::NAN
+                    }
+                };
                 report(rounds, &teams, dot, &Data::new(format, shape), "TOP/s", limit);
             }
             for shape in FEW {
@@ -158,84 +165,10 @@ fn timed(work: impl FnOnce()) -> f64 {
     began.elapsed().as_secs_f64()
 }
 
-/// Billions of bytes of the weight read per second, each worker reading its part in four places at once.
+/// Billions of bytes of the weight read per second.
 fn read_rate(team: &Team, data: &Data) -> f64 {
-    let count = data.bytes() / 8;
-    #[allow(clippy::cast_ptr_alignment)] // weights are aligned to 64 bytes
-    // SAFETY: the weight has that many bytes, aligned to 64, and nobody writes it.
-    let words = unsafe { std::slice::from_raw_parts(data.weight.as_ptr().cast::<u64>(), count) };
+    // SAFETY: the weight has that many bytes, and nobody writes it.
+    let numbers = unsafe { std::slice::from_raw_parts(data.weight.as_ptr(), data.bytes() / 4) };
     let times = (100_000_000 / data.bytes()).max(1);
-    let seconds = timed(|| {
-        team.run(&|worker| {
-            for _ in 0..times {
-                let part =
-                    &words[count * worker.index / worker.count..count * (worker.index + 1) / worker.count];
-                let quarter = part.len() / 32 * 8;
-                let mut sums = [[0_u64; 8]; 4];
-                for at in (0..quarter).step_by(8) {
-                    for (place, sums) in sums.iter_mut().enumerate() {
-                        let line = &part[place * quarter + at..][..8];
-                        sums.iter_mut().zip(line).for_each(|(sum, word)| *sum ^= word);
-                    }
-                }
-                black_box(sums);
-            }
-        });
-    });
-    (data.bytes() * times) as f64 / seconds / 1e9
-}
-
-/// Trillions of operations per second of AMX on registers alone.
-#[cfg(target_arch = "x86_64")]
-fn peak(format: Format, team: &Team) -> f64 {
-    use std::arch::asm;
-    const STEPS: usize = 20_000;
-    /// Palette 1; eight registers of 64 bytes and sixteen lines.
-    #[repr(align(64))]
-    struct Configuration([u8; 64]);
-    let mut configuration = Configuration([0; 64]);
-    configuration.0[0] = 1;
-    (0..8).for_each(|register| configuration.0[16 + 2 * register] = 64);
-    configuration.0[48..56].fill(16);
-    macro_rules! multiply {
-        ($name:literal) => {
-            asm!(
-                "ldtilecfg [{}]",
-                "tilezero tmm4", "tilezero tmm5", "tilezero tmm6", "tilezero tmm7",
-                "2:",
-                concat!($name, " tmm0, tmm4, tmm6"),
-                concat!($name, " tmm1, tmm4, tmm7"),
-                concat!($name, " tmm2, tmm5, tmm6"),
-                concat!($name, " tmm3, tmm5, tmm7"),
-                "dec {}",
-                "jnz 2b",
-                "tilerelease",
-                in(reg) &raw const configuration.0,
-                inout(reg) STEPS => _,
-                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
-                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-                options(nostack),
-            )
-        };
-    }
-    let seconds = timed(|| {
-        // SAFETY: AMX is available; only registers change.
-        team.run(&|_| unsafe {
-            match format {
-                Format::Bf16 => multiply!("tdpbf16ps"),
-                Format::Int8 => multiply!("tdpbssd"),
-            }
-        });
-    });
-    let each = match format {
-        Format::Bf16 => 2 * 16 * 16 * 32,
-        Format::Int8 => 2 * 16 * 16 * 64,
-    };
-    (STEPS * 4 * each * team.size()) as f64 / seconds / 1e12
-}
-
-/// There is no AMX elsewhere.
-#[cfg(not(target_arch = "x86_64"))]
-fn peak(_: Format, _: &Team) -> f64 {
-    f64::NAN
+    4.0 * ceilings::reading(Isa::best(), team, numbers, times) / 1e9
 }

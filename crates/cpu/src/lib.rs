@@ -1,5 +1,6 @@
 //! The CPU backend: planner, arena, thread team and kernels.
 
+pub mod ceilings;
 pub mod gemm;
 pub mod isa;
 pub mod lanes;

@@ -6,6 +6,7 @@
 #![forbid(unsafe_code)]
 
 mod admit;
+mod bench;
 mod decoding;
 mod error;
 mod forward;
@@ -16,6 +17,7 @@ mod request;
 mod search;
 mod session;
 
+pub use bench::{Bench, Kind, Workload};
 pub use decoding::{Decoding, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKENS, Problem, Sampling};
 pub use error::Error;
 pub use forward::{Asked, Forward, Passes, Sequence};

@@ -15,6 +15,7 @@ mod passes;
 mod reference;
 mod shape;
 mod state;
+mod work;
 
 pub use backend::{Backend, Capacity, Constants, Limits, Runner, SideCapacity};
 pub use batch::{Batch, Packed, Span};
@@ -26,3 +27,4 @@ pub use passes::{edit, grad, tap};
 pub use reference::{Array, Reference, World};
 pub use shape::{Rows, Shape, Side};
 pub use state::{PAGE, PageLayout, Pages, Slot, State, View};
+pub use work::{Work, multiplied};
