@@ -56,7 +56,7 @@ fn batch(lengths: &[usize], past: usize) -> Batch<'static> {
 fn later_runs_allocate_nothing() {
     let precisions = [Precision::F32, Precision::Bf16, Precision::Int8];
     for (threads, precision) in [1, 2].into_iter().flat_map(|n| precisions.map(|precision| (n, precision))) {
-        let cpu = Cpu::new(threads).with_precision(precision).sharing_everything();
+        let cpu = Cpu::new(threads).with_precision(precision).sharing_everything().taking_rows(4);
         for purpose in [Purpose::Encode, Purpose::Decode, Purpose::Train] {
             let stack =
                 Stack { layers: 2, width: 32, heads: 4, hidden: 48, vocabulary: 50, longest: 40, purpose };

@@ -64,7 +64,9 @@ fn the_plan_equals_the_reference() {
 
 #[test]
 fn a_batch_of_any_size_on_any_number_of_threads_gives_the_same_bits() {
-    let teams = [1, 2, 5].map(|threads| Cpu::new(threads).sharing_everything());
+    // With 2 and 5 threads, each takes a few rows at a time through everything between two attentions.
+    let teams = [(1, 128), (2, 3), (5, 1)]
+        .map(|(threads, rows)| Cpu::new(threads).sharing_everything().taking_rows(rows));
     for count in [1, 3, 17] {
         for_random(SEEDS / 5, count, |seed, model, _, batch, patches| {
             let graph = model.graph(Purpose::Whole).expect("it lowers");
@@ -91,7 +93,7 @@ fn a_batch_of_any_size_on_any_number_of_threads_gives_the_same_bits() {
 
 #[test]
 fn tapping_everything_changes_no_bit() {
-    let cpu = Cpu::new(2).sharing_everything();
+    let cpu = Cpu::new(2).sharing_everything().taking_rows(2);
     for_random(SEEDS / 3, 2, |seed, model, _, batch, patches| {
         let graph = model.graph(Purpose::Whole).expect("it lowers");
         let names = tap::all(&graph);

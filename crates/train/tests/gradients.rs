@@ -75,7 +75,7 @@ impl Sample {
 
 #[test]
 fn the_plans_gradients_equal_the_references() {
-    let (one, two) = (Cpu::new(1), Cpu::new(2).sharing_everything());
+    let (one, two) = (Cpu::new(1), Cpu::new(2).sharing_everything().taking_rows(2));
     for seed in 0..80 {
         let sample = sample(seed, if seed % 2 == 0 { 0.0 } else { 0.2 });
         let found = sample.run(&two);

@@ -59,7 +59,7 @@ unsafe fn gather(call: Call<'_>, x: Block, from: impl Fn(usize) -> Option<usize>
 /// As [`Call`] says; input: the table.
 pub(super) unsafe fn lookup(op: &Lookup, call: Call<'_>) {
     // SAFETY: the caller's promise.
-    unsafe { gather(call, call.inputs[0], |i| op.ids.id(call.run.batch, i)) };
+    unsafe { gather(call, call.inputs[0], |i| op.ids.id(call.run.batch, call.first + i)) };
 }
 
 /// # Safety

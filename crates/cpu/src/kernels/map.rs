@@ -252,7 +252,7 @@ pub(super) unsafe fn repeat_row(call: Call<'_>) {
 /// As [`Call`] says; one input.
 pub(super) unsafe fn dropout(op: &Dropout, call: Call<'_>) {
     let (x, y) = (call.inputs[0], call.outputs[0]);
-    let key = op.key(call.run.batch);
+    let (key, width) = (op.key(call.run.batch), y.width);
     over_numbers(call.worker, y.rows * y.width, |part| {
         // SAFETY: the part lies within both blocks, which do not overlap, and nobody else writes it.
         let (x, y) = unsafe {
@@ -262,7 +262,7 @@ pub(super) unsafe fn dropout(op: &Dropout, call: Call<'_>) {
             )
         };
         // SAFETY: `isa` is this machine's. The loop is plain, but compiled for its instructions.
-        unsafe { dispatch!(call.run.isa, |_L| drop_some(op, key, part.start, x, y)) };
+        unsafe { dispatch!(call.run.isa, |_L| drop_some(op, key, call.first * width + part.start, x, y)) };
     });
 }
 

@@ -45,6 +45,68 @@ pub(crate) enum Kernel {
     Copy,
 }
 
+impl Kernel {
+    /// Whether each row that it writes depends on the same row of what it reads, and on what is the same for all.
+    pub fn is_by_rows(&self) -> bool {
+        match self {
+            Self::Op(op) => op_is_by_rows(op),
+            Self::Narrow(_) | Self::NarrowProduct { .. } | Self::Copy => true,
+            Self::Pack(_) | Self::Turns(_) => false,
+        }
+    }
+}
+
+/// [`Kernel::is_by_rows`] of an operation.
+fn op_is_by_rows(op: &Op) -> bool {
+    match op {
+        Op::Fill(_)
+        | Op::Sinusoid(_)
+        | Op::Lookup(_)
+        | Op::Linear(_)
+        | Op::LinearInputGrad(_)
+        | Op::Add(_)
+        | Op::Mul(_)
+        | Op::Scale(_)
+        | Op::AddRow(_)
+        | Op::RepeatRow(_)
+        | Op::MulColumn(_)
+        | Op::DotColumns(_)
+        | Op::Activate(_)
+        | Op::ActivateGrad(_)
+        | Op::Gate(_)
+        | Op::GateGrad(_)
+        | Op::Dropout(_)
+        | Op::Norm(_)
+        | Op::Softmax(_)
+        | Op::SoftmaxGrad(_)
+        | Op::Rotate(_) => true,
+        Op::LookupGrad(_)
+        | Op::LinearWeightGrad(_)
+        | Op::SumRows(_)
+        | Op::NormGrad(_)
+        | Op::Adaptive(_)
+        | Op::AdaptiveGrad(_)
+        | Op::Attend(_)
+        | Op::AttendGrad(_)
+        | Op::AttendShow(_)
+        | Op::Store(_)
+        | Op::Squeeze(_)
+        | Op::SqueezeGrad(_)
+        | Op::Recall(_)
+        | Op::RecallGrad(_)
+        | Op::Lead(_)
+        | Op::LeadGrad(_)
+        | Op::Pool(_)
+        | Op::PoolGrad(_)
+        | Op::Pick(_)
+        | Op::PickGrad(_)
+        | Op::Halt(_)
+        | Op::HaltGrad(_)
+        | Op::CrossEntropy(_)
+        | Op::CrossEntropyGrad(_) => false,
+    }
+}
+
 /// What a kernel is called with.
 ///
 /// # Safety
@@ -57,6 +119,8 @@ pub(crate) struct Call<'a> {
     pub inputs: &'a [Block],
     /// What is written.
     pub outputs: &'a [Block],
+    /// Which row of the run the first row of the blocks is: not 0 where a worker goes through a band.
+    pub first: usize,
     /// What all steps of the run share.
     pub run: &'a Context<'a>,
     /// Who calls.
@@ -268,7 +332,7 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
 /// # Safety
 /// As for [`run`].
 unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
-    let Call { inputs, outputs, run, worker } = call;
+    let Call { inputs, outputs, run, worker, .. } = call;
     // SAFETY: the caller's promise.
     unsafe {
         match op {

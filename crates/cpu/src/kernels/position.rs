@@ -28,7 +28,7 @@ pub(super) unsafe fn sinusoid(op: &Sinusoid, call: Call<'_>) {
     let (table, y) = (call.inputs[0], call.outputs[0]);
     over_rows(call.worker, y.rows, y.width, |rows| {
         for i in rows {
-            let position = op.position(call.run.batch, i);
+            let position = op.position(call.run.batch, call.first + i);
             // SAFETY: row `i` exists, nobody else writes it, and the table is not written.
             unsafe {
                 match position.checked_sub(op.start).filter(|&row| row < table.rows) {
@@ -85,7 +85,7 @@ pub(super) unsafe fn rotate(op: &Rotate, call: Call<'_>, scratch: &mut [f32]) {
     let (x, angles, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     over_rows(call.worker, y.rows, y.width, |rows| {
         for i in rows {
-            let (position, length) = op.place(call.run.batch, i);
+            let (position, length) = op.place(call.run.batch, call.first + i);
             let known = match op.turns {
                 Turns::Fixed(_) => position,
                 Turns::Dynamic { .. } | Turns::Long { .. } => i,

@@ -9,6 +9,7 @@ use std::collections::HashMap;
 use glassformer_graph::ops::{Attend, Direction, Pairing, Rotate, Sinusoid, Turns, Which};
 use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Side, Value};
 
+use super::band::{self, Seen, Stretch};
 use super::constants::Wanted;
 use super::layout::{Life, lines, place};
 use super::precision::Choice;
@@ -39,11 +40,20 @@ pub(super) enum Count {
     Pairs(Attend),
 }
 
+impl Count {
+    /// Whether it counts these rows.
+    pub fn are(self, others: Rows) -> bool {
+        matches!(self, Self::Rows(rows) if rows == others)
+    }
+}
+
 /// Where a slot is.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Home {
     /// In the arena, at this float.
     Arena(usize),
+    /// Inside a band, at this float for the first worker's first row.
+    Band(usize),
     /// Among the plan's constants.
     Constant(usize),
     /// Among the batch's inputs.
@@ -74,13 +84,32 @@ impl Step {
 pub(super) struct Drafted {
     pub slots: Vec<Slot>,
     pub steps: Vec<Step>,
+    /// What the steps are cut into, in order.
+    pub stretches: Vec<Stretch>,
     /// Where each output of the graph is.
     pub outputs: Vec<SlotId>,
     pub wanted: Vec<Wanted>,
     /// Floats of the arena that slots need.
     pub floats: usize,
+    /// Floats that a worker needs for what is inside bands.
+    pub band: usize,
     /// Floats that one worker's scratch needs.
     pub scratch: usize,
+}
+
+/// Who takes rows through bands.
+#[derive(Clone, Copy)]
+pub(super) struct Deal {
+    pub workers: usize,
+    /// How many rows each takes at once.
+    pub rows: usize,
+}
+
+impl Deal {
+    /// Whether a run of so many rows goes by bands.
+    pub fn bands(self, rows: usize) -> bool {
+        rows > self.workers * self.rows
+    }
 }
 
 /// A slot while the draft grows.
@@ -89,12 +118,23 @@ struct Grown {
     /// The first phase that can read it.
     ready: usize,
     life: Life,
+    contents: Contents,
+}
+
+/// What a slot holds.
+#[derive(Clone, Copy)]
+enum Contents {
+    /// Rows, one after the other.
+    Rows,
+    /// Rows of so many numbers, narrowed.
+    Narrowed(Format, usize),
 }
 
 pub(super) struct Draft<'a> {
     graph: &'a Graph,
     capacity: &'a Capacity,
     choice: &'a Choice,
+    deal: Deal,
     slots: Vec<Grown>,
     steps: Vec<Step>,
     of_value: HashMap<Value, SlotId>,
@@ -111,11 +151,12 @@ pub(super) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     /// The steps of `graph`, with a place for every value.
-    pub fn of(graph: &'a Graph, capacity: &'a Capacity, choice: &'a Choice) -> Drafted {
+    pub fn of(graph: &'a Graph, capacity: &'a Capacity, choice: &'a Choice, deal: Deal) -> Drafted {
         let mut draft = Self {
             graph,
             capacity,
             choice,
+            deal,
             slots: Vec::new(),
             steps: Vec::new(),
             of_value: HashMap::new(),
@@ -141,34 +182,78 @@ impl<'a> Draft<'a> {
             self.slots[output].life.last = usize::MAX;
         }
         self.steps.sort_by_key(|step| step.phase);
-        let in_arena: Vec<SlotId> =
-            (0..self.slots.len()).filter(|&s| matches!(self.slots[s].slot.home, Home::Arena(_))).collect();
-        let lives: Vec<Life> = in_arena.iter().map(|&s| self.slots[s].life).collect();
-        let (offsets, floats) = place(&lives);
-        for (&slot, offset) in in_arena.iter().zip(offsets) {
-            self.slots[slot].slot.home = Home::Arena(offset);
-        }
+        let (stretches, inside) = self.stretches(&outputs);
+        let band = self.lay_out(|slot| inside[slot], Home::Band);
+        self.stretch_lives(&stretches);
+        let floats = self.lay_out(|slot| !inside[slot], Home::Arena);
         Drafted {
             slots: self.slots.into_iter().map(|grown| grown.slot).collect(),
             steps: self.steps,
+            stretches,
             outputs,
             wanted: self.wanted.into_iter().map(|(wanted, _)| wanted).collect(),
             floats,
+            band,
             scratch: lines(self.scratch),
         }
+    }
+
+    /// Finds the bands. What is inside one needs no more room than the rows of one worker.
+    fn stretches(&mut self, outputs: &[SlotId]) -> (Vec<Stretch>, Vec<bool>) {
+        let seen = |(slot, grown): (SlotId, &Grown)| Seen {
+            rows: grown.slot.rows,
+            plain: matches!(grown.contents, Contents::Rows),
+            hidden: matches!(grown.slot.home, Home::Arena(_)) && !outputs.contains(&slot),
+        };
+        let seen: Vec<Seen> = self.slots.iter().enumerate().map(seen).collect();
+        let many = |rows: Rows| self.deal.bands(self.capacity.count(rows));
+        let (stretches, inside) = band::stretches(&self.steps, &seen, many);
+        for (grown, _) in self.slots.iter_mut().zip(&inside).filter(|(_, inside)| **inside) {
+            grown.life.floats = match grown.contents {
+                Contents::Rows => self.deal.rows * grown.slot.width,
+                Contents::Narrowed(format, k) => Narrowing::len(format, self.deal.rows, k),
+            };
+        }
+        (stretches, inside)
+    }
+
+    /// What a band touches lives as long as the band: one worker may be at its end while another one begins.
+    fn stretch_lives(&mut self, stretches: &[Stretch]) {
+        for stretch in stretches.iter().filter(|stretch| stretch.rows.is_some()) {
+            let steps = &self.steps[stretch.steps.clone()];
+            let (first, last) = (steps[0].phase, steps[steps.len() - 1].phase);
+            for &slot in steps.iter().flat_map(|step| &step.operands) {
+                let life = &mut self.slots[slot].life;
+                *life = Life { first: first.min(life.first), last: last.max(life.last), ..*life };
+            }
+        }
+    }
+
+    /// Gives the slots of the arena that are `among` these a home, and says how much room they take together.
+    fn lay_out(&mut self, among: impl Fn(SlotId) -> bool, home: impl Fn(usize) -> Home) -> usize {
+        let of_arena = |&slot: &SlotId| matches!(self.slots[slot].slot.home, Home::Arena(_)) && among(slot);
+        let slots: Vec<SlotId> = (0..self.slots.len()).filter(of_arena).collect();
+        let lives: Vec<Life> = slots.iter().map(|&slot| self.slots[slot].life).collect();
+        let (offsets, floats) = place(&lives);
+        for (&slot, offset) in slots.iter().zip(offsets) {
+            self.slots[slot].slot.home = home(offset);
+        }
+        floats
     }
 
     /// A slot that is there before the run.
     fn outside(&mut self, rows: Count, width: usize, home: Home) -> SlotId {
         let life = Life { floats: 0, first: 0, last: 0 };
-        self.slots.push(Grown { slot: Slot { rows, width, home }, ready: 0, life });
+        let slot = Slot { rows, width, home };
+        self.slots.push(Grown { slot, ready: 0, life, contents: Contents::Rows });
         self.slots.len() - 1
     }
 
     /// A slot of `floats` in the arena, which the next step writes.
     fn inside(&mut self, rows: Count, width: usize, floats: usize) -> SlotId {
         let life = Life { floats, first: 0, last: 0 };
-        self.slots.push(Grown { slot: Slot { rows, width, home: Home::Arena(0) }, ready: 0, life });
+        let slot = Slot { rows, width, home: Home::Arena(0) };
+        self.slots.push(Grown { slot, ready: 0, life, contents: Contents::Rows });
         self.slots.len() - 1
     }
 
@@ -326,6 +411,7 @@ impl<'a> Draft<'a> {
         let from = self.value(value);
         let Shape { rows, width } = self.graph.shape(value);
         let to = self.block(Narrowing::len(format, self.capacity.count(rows), width));
+        self.slots[to].contents = Contents::Narrowed(format, width);
         // Where it has been there for a while, beside what comes before: then it costs no barrier.
         let phase = self.slots[from].ready.max(self.phase.saturating_sub(1));
         self.step(phase, Step::new(Kernel::Narrow(format), Work::First), vec![from], &[to]);

@@ -16,9 +16,11 @@ use crate::isa::Isa;
 use crate::kernels::{self, Call, Effort};
 use crate::narrow::Dot;
 use crate::team::{Team, Worker};
+use band::Stretch;
 use constants::{Constant, Shelf};
-use draft::{Count, Draft, Drafted, Home, Slot, SlotId, Step};
+use draft::{Count, Deal, Draft, Drafted, Home, Slot, SlotId, Step};
 
+mod band;
 mod constants;
 mod draft;
 mod layout;
@@ -73,6 +75,8 @@ pub struct Cpu {
     dot: Dot,
     sharing: Sharing,
     choice: Choice,
+    /// Rows that a worker takes through a band at once.
+    band: usize,
     shelf: Shelf,
 }
 
@@ -95,6 +99,7 @@ impl Cpu {
             dot: Dot::best(isa),
             sharing: Sharing::Worthwhile,
             choice: Choice::default(),
+            band: band::ROWS,
             shelf: Shelf::default(),
         }
     }
@@ -127,6 +132,12 @@ impl Cpu {
         Self { dot, ..self }
     }
 
+    /// Lets each thread take so many rows at once from attention to attention: for tests and measurements.
+    #[must_use]
+    pub fn taking_rows(self, rows: usize) -> Self {
+        Self { band: rows.max(1), ..self }
+    }
+
     /// How many threads it has.
     pub fn threads(&self) -> usize {
         self.team.size()
@@ -147,8 +158,9 @@ impl Backend for Cpu {
         weights: &dyn Constants,
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
-        let Drafted { slots, steps, outputs, wanted, floats, scratch } =
-            Draft::of(graph, capacity, &self.choice);
+        let deal = Deal { workers: self.team.size(), rows: self.band };
+        let Drafted { slots, steps, stretches, outputs, wanted, floats, band, scratch } =
+            Draft::of(graph, capacity, &self.choice, deal);
         if let Some(node) =
             graph.nodes().iter().find(|node| node.inputs.len() + node.outputs.len() + 2 > OPERANDS)
         {
@@ -168,11 +180,14 @@ impl Backend for Cpu {
             dot: self.dot,
             sharing: self.sharing,
             slots,
-            phases: steps.chunk_by(|a, b| a.phase == b.phase).map(<[_]>::len).collect(),
             steps,
+            stretches,
             outputs,
+            deal,
             scratch_at: floats,
             scratch,
+            band_at: floats + deal.workers * scratch,
+            band,
         }))
     }
 }
@@ -188,14 +203,18 @@ struct Plan {
     sharing: Sharing,
     slots: Vec<Slot>,
     steps: Vec<Step>,
-    /// How many steps each phase has.
-    phases: Vec<usize>,
+    stretches: Vec<Stretch>,
     outputs: Vec<SlotId>,
     constants: Vec<Arc<Constant>>,
     /// Where in the arena the workers' scratch begins: behind all values.
     scratch_at: usize,
     /// Floats of scratch that each worker has.
     scratch: usize,
+    deal: Deal,
+    /// Where in the arena the insides of bands begin: behind the scratch.
+    band_at: usize,
+    /// Floats that each worker has of them.
+    band: usize,
 }
 
 impl Plan {
@@ -232,7 +251,7 @@ impl Runner for Plan {
         self.capacity.admit(batch)?;
         self.admit_pairs(batch, &state.crossing)?;
 
-        let floats = self.scratch_at + self.team.size() * self.scratch;
+        let floats = self.band_at + self.deal.workers * self.band;
         let (arena, cache, crossing) = state.parts(floats);
         let arena = Block { data: arena.as_mut_ptr(), rows: 1, width: floats };
         let run = Context {
@@ -246,7 +265,7 @@ impl Runner for Plan {
         // SAFETY: the arena has `floats` numbers and belongs to this run, as do the pages; the batch was admitted.
         let walk = |worker: &Worker<'_>| unsafe { bound.walk(worker) };
         let workers = self.team.size();
-        if workers > 1 && self.sharing.is_worth_it(bound.effort(&self.steps), self.phases.len(), workers) {
+        if workers > 1 && bound.is_worth_sharing() {
             self.team.run(&walk);
         } else {
             self.team.run_alone(walk);
@@ -276,54 +295,109 @@ struct Bound<'a> {
 }
 
 impl Bound<'_> {
-    /// One worker's way through all phases.
-    ///
-    /// Small phases are done by the first worker, while the others wait for the next large one: then there is no barrier
-    /// between two small ones, and a model of toy size runs as fast on many threads as on one.
+    /// Whether the run is shared out among the team.
+    fn is_worth_sharing(&self) -> bool {
+        let Plan { steps, sharing, deal, .. } = self.plan;
+        let phases = steps.chunk_by(|a, b| a.phase == b.phase).count();
+        sharing.is_worth_it(self.effort(steps), phases, deal.workers)
+    }
+
+    /// One worker's way through all stretches.
     ///
     /// # Safety
     /// The arena has room for the plan's values and every worker's scratch and belongs to this run; the batch was
     /// admitted; every worker of the team that runs it does this at the same time.
     unsafe fn walk(&self, worker: &Worker<'_>) {
-        let Plan { steps, phases, scratch_at, scratch, .. } = self.plan;
+        let Plan { steps, stretches, scratch_at, scratch, .. } = self.plan;
         // SAFETY: each worker has its own part behind all values.
         let own = unsafe {
             let first = self.arena.data.add(scratch_at + worker.index * scratch);
             std::slice::from_raw_parts_mut(first, *scratch)
         };
-        let mut rest = &steps[..];
         let mut before = None;
-        for &count in phases {
-            let (phase, later) = rest.split_at(count);
-            rest = later;
+        for stretch in stretches {
+            let steps = &steps[stretch.steps.clone()];
+            let rows = stretch.rows.map(|rows| (rows, self.run.batch.count(rows)));
+            // SAFETY: the caller's promise.
+            unsafe {
+                if let Some((rows, count)) = rows.filter(|(_, count)| self.plan.deal.bands(*count)) {
+                    if before.replace(Done::Shared(usize::MAX)).is_some() {
+                        worker.barrier();
+                    }
+                    self.band(steps, (rows, count), worker, own);
+                } else {
+                    self.phases(steps, &mut before, worker, own);
+                }
+            }
+        }
+    }
+
+    /// One worker's part of the phases of a stretch.
+    ///
+    /// Small phases are done by the first worker, while the others wait for the next large one: then there is no barrier
+    /// between two small ones, and a model of toy size runs as fast on many threads as on one.
+    ///
+    /// # Safety
+    /// As for [`Bound::walk`]; `scratch` is this worker's own.
+    unsafe fn phases(
+        &self,
+        steps: &[Step],
+        before: &mut Option<Done>,
+        worker: &Worker<'_>,
+        scratch: &mut [f32],
+    ) {
+        for phase in steps.chunk_by(|a, b| a.phase == b.phase) {
             let small = worker.count > 1 && self.plan.sharing.is_small(self.effort(phase));
-            if before.is_some_and(|before| !(before && small)) {
+            let done = if small { Done::Alone } else { Done::Shared(phase[0].phase) };
+            // Two parts of one phase need no barrier between them, nor do two phases that the same worker does.
+            if before.replace(done).is_some_and(|before| before != done) {
                 worker.barrier();
             }
-            before = Some(small);
             // SAFETY: the caller's promise; what earlier phases wrote lies before a barrier, or was written by the worker
             // that does this one.
             unsafe {
                 match (small, worker.index) {
-                    (false, _) => self.phase(phase, worker, own),
-                    (true, 0) => self.phase(phase, &worker.alone(), own),
+                    (false, _) => self.steps(phase, Part::WHOLE, worker, scratch),
+                    (true, 0) => self.steps(phase, Part::WHOLE, &worker.alone(), scratch),
                     (true, _) => {}
                 }
             }
         }
     }
 
-    /// One worker's part of the steps of a phase.
+    /// One worker's part of a band.
     ///
     /// # Safety
     /// As for [`Bound::walk`]; `scratch` is this worker's own.
-    unsafe fn phase(&self, phase: &[Step], worker: &Worker<'_>, scratch: &mut [f32]) {
-        for step in phase {
-            let blocks = self.blocks(step);
+    unsafe fn band(
+        &self,
+        steps: &[Step],
+        (rows, count): (Rows, usize),
+        worker: &Worker<'_>,
+        scratch: &mut [f32],
+    ) {
+        let (each, turns) = band::deal(count, worker.count, self.plan.deal.rows);
+        worker.share(turns, |turn| {
+            let first = turn * each;
+            let taken = Taken { rows, worker: worker.index, first, count: each.min(count - first) };
+            // SAFETY: the caller's promise; the steps go by rows, these rows are this worker's, and so is its own part of
+            // what is inside the band.
+            unsafe { self.steps(steps, Part(Some(taken)), &worker.alone(), scratch) };
+        });
+    }
+
+    /// Runs one worker's share of some steps, in order.
+    ///
+    /// # Safety
+    /// As for [`Bound::walk`]; `scratch` is this worker's own; no step reads what another worker writes meanwhile.
+    unsafe fn steps(&self, steps: &[Step], part: Part, worker: &Worker<'_>, scratch: &mut [f32]) {
+        let first = part.0.map_or(0, |taken| taken.first);
+        for step in steps {
+            let blocks = self.blocks(step, part);
             let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
-            let call = Call { inputs, outputs, run: self.run, worker };
-            // SAFETY: the planner gave all values that live in this phase different places, and the kernel what its
-            // operation and `needs` say; every worker makes this call.
+            let call = Call { inputs, outputs, first, run: self.run, worker };
+            // SAFETY: the planner gave all values that live at the same time different places, and the kernel what its
+            // operation and `needs` say; every worker that has a part in these blocks makes this call.
             unsafe { kernels::run(&step.kernel, call, scratch) };
         }
     }
@@ -331,7 +405,7 @@ impl Bound<'_> {
     /// The effort of some steps.
     fn effort(&self, steps: &[Step]) -> Effort {
         let of_step = |step: &Step| {
-            let blocks = self.blocks(step);
+            let blocks = self.blocks(step, Part::WHOLE);
             let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
             step.work.of(inputs, outputs, self.run)
         };
@@ -340,18 +414,59 @@ impl Bound<'_> {
 
     /// What a step reads and writes.
     #[inline]
-    fn blocks(&self, step: &Step) -> [Block; OPERANDS] {
+    fn blocks(&self, step: &Step, part: Part) -> [Block; OPERANDS] {
         let mut blocks = [Block { data: std::ptr::null_mut(), rows: 0, width: 0 }; OPERANDS];
         for (block, &slot) in blocks.iter_mut().zip(&step.operands) {
-            let Slot { width, home, .. } = self.plan.slots[slot];
-            let data = match home {
-                Home::Arena(offset) => self.arena.data.wrapping_add(offset),
-                Home::Constant(index) => self.plan.constants[index].address().cast_mut(),
-                Home::Input(index) => self.run.batch.inputs[index].as_ptr().cast_mut(),
-            };
-            *block =
-                Block { data, rows: self.plan.rows(slot, self.run.batch, self.run.crossing.tables), width };
+            *block = self.block(slot, part);
         }
         blocks
     }
+
+    /// Where a slot is, or that part of it.
+    #[inline]
+    fn block(&self, slot: SlotId, part: Part) -> Block {
+        let Plan { slots, constants, band_at, band, deal, .. } = self.plan;
+        let Slot { width, home, rows } = slots[slot];
+        let data = match home {
+            Home::Arena(offset) => self.arena.data.wrapping_add(offset),
+            Home::Band(offset) => self.arena.data.wrapping_add(band_at + offset * deal.workers),
+            Home::Constant(index) => constants[index].address().cast_mut(),
+            Home::Input(index) => self.run.batch.inputs[index].as_ptr().cast_mut(),
+        };
+        match (part.0, home) {
+            (Some(taken), Home::Band(offset)) => {
+                let data = self.arena.data.wrapping_add(band_at + taken.worker * band + offset);
+                Block { data, rows: taken.count, width }
+            }
+            (Some(taken), _) if rows.are(taken.rows) => {
+                Block { data: data.wrapping_add(taken.first * width), rows: taken.count, width }
+            }
+            _ => Block { data, rows: self.plan.rows(slot, self.run.batch, self.run.crossing.tables), width },
+        }
+    }
+}
+
+/// What was done last: by the first worker alone, or by all, in this phase.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Done {
+    Alone,
+    Shared(usize),
+}
+
+/// The rows of a run that a call is about: all, or those that a worker has taken.
+#[derive(Clone, Copy)]
+struct Part(Option<Taken>);
+
+impl Part {
+    const WHOLE: Self = Self(None);
+}
+
+/// Rows that a worker takes through a band.
+#[derive(Clone, Copy)]
+struct Taken {
+    /// Of which kind.
+    rows: Rows,
+    worker: usize,
+    first: usize,
+    count: usize,
 }

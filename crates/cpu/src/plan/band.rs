@@ -1,0 +1,135 @@
+//! Bands: runs of steps that work row by row, which is everything between two attentions.
+//!
+//! Where a run has many rows, a worker takes some of them through all steps of a band before it takes the next: what goes
+//! from step to step stays in its cache, there is no barrier inside, and memory for it is as long as those rows and not as
+//! the batch. Where there are few rows, the steps of a band are phases like all others: then it is the columns that workers
+//! share.
+//!
+//! A slot is *inside* its band where nobody else sees it. In a banded run each worker has the inside slots of its rows for
+//! itself; in other runs they are shared, and have room for as many rows as all workers together take in a banded one.
+
+use std::ops::Range;
+
+use glassformer_graph::Rows;
+
+use super::draft::{Count, SlotId, Step};
+
+/// Rows that a worker takes through a band at once, where nothing else is said: with the inner width of a feed-forward layer
+/// they fill about half of a cache of two megabytes.
+pub(super) const ROWS: usize = 128;
+/// What rows are dealt out in: strips of the matrix products.
+const STRIP: usize = 32;
+
+/// Consecutive steps, and whose rows they go by if they are a band.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Stretch {
+    pub steps: Range<usize>,
+    pub rows: Option<Rows>,
+}
+
+/// What is known of a slot when bands are looked for.
+pub(super) struct Seen {
+    pub rows: Count,
+    /// Whether it holds rows one after the other. The rows of others cannot be told apart.
+    pub plain: bool,
+    /// Whether it may be inside a band: it is in the arena, and no output of the graph.
+    pub hidden: bool,
+}
+
+/// The stretches of `steps`, and for each slot whether it is inside a band. Rows for which `many` is false stay out.
+pub(super) fn stretches(
+    steps: &[Step],
+    slots: &[Seen],
+    many: impl Fn(Rows) -> bool,
+) -> (Vec<Stretch>, Vec<bool>) {
+    let mut going: Vec<Option<Rows>> =
+        steps.iter().map(|step| goes_by(step, slots).filter(|&rows| many(rows))).collect();
+    loop {
+        let stretches = cut(&going);
+        let inside = inside(steps, slots, &stretches);
+        // What is not plain can only be used where it is inside.
+        let outside = |slot: &SlotId| !slots[*slot].plain && slots[*slot].hidden && !inside[*slot];
+        let mut changed = false;
+        for (step, going) in steps.iter().zip(&mut going) {
+            if going.is_some() && step.operands.iter().any(outside) {
+                *going = None;
+                changed = true;
+            }
+        }
+        if !changed {
+            return (stretches, inside);
+        }
+    }
+}
+
+/// Whose rows a step goes by, where it works row by row.
+fn goes_by(step: &Step, slots: &[Seen]) -> Option<Rows> {
+    let counted = |slot: &SlotId| match slots[*slot].rows {
+        Count::Rows(Rows::Fixed(_)) => None,
+        Count::Rows(rows) => Some(Ok(rows)),
+        Count::Pairs(_) => Some(Err(())),
+    };
+    let mut rows = step.operands.iter().filter_map(counted);
+    let first = rows.next()?.ok()?;
+    (step.kernel.is_by_rows() && rows.all(|rows| rows == Ok(first))).then_some(first)
+}
+
+/// Neighbours that go by the same rows are one stretch. One step alone is no band.
+fn cut(going: &[Option<Rows>]) -> Vec<Stretch> {
+    let mut stretches: Vec<Stretch> = Vec::new();
+    let mut start = 0;
+    for run in going.chunk_by(|a, b| a == b) {
+        let steps = start..start + run.len();
+        start = steps.end;
+        let rows = run[0].filter(|_| run.len() > 1);
+        match stretches.last_mut() {
+            Some(last) if last.rows.is_none() && rows.is_none() => last.steps.end = steps.end,
+            _ => stretches.push(Stretch { steps, rows }),
+        }
+    }
+    stretches
+}
+
+fn inside(steps: &[Step], slots: &[Seen], stretches: &[Stretch]) -> Vec<bool> {
+    let mut home: Vec<Option<usize>> = vec![None; slots.len()];
+    let mut inside: Vec<bool> = slots.iter().map(|slot| slot.hidden).collect();
+    for (index, stretch) in stretches.iter().enumerate() {
+        for &slot in steps[stretch.steps.clone()].iter().flat_map(|step| &step.operands) {
+            let alone = *home[slot].get_or_insert(index) == index;
+            inside[slot] &= alone && stretch.rows.is_some();
+        }
+    }
+    // What no step touches is in no band.
+    inside.iter().zip(&home).map(|(&inside, home)| inside && home.is_some()).collect()
+}
+
+/// How `rows` rows are dealt out to `workers`, at most `most` at once: so many at a time, and how often.
+pub(super) fn deal(rows: usize, workers: usize, most: usize) -> (usize, usize) {
+    let turns = workers * rows.div_ceil(workers * most).max(1);
+    let each = rows.div_ceil(turns).next_multiple_of(STRIP).min(most);
+    (each, rows.div_ceil(each.max(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_rows_are_dealt_and_no_turn_is_too_long() {
+        for rows in 1..700 {
+            for workers in 1..4 {
+                for most in [1, 3, 32, 128] {
+                    let (each, turns) = deal(rows, workers, most);
+                    assert!(each <= most && (turns - 1) * each < rows && rows <= turns * each);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn turns_are_a_multiple_of_the_workers_where_there_are_enough_rows() {
+        assert_eq!(deal(1024, 2, 128), (128, 8));
+        assert_eq!(deal(300, 2, 128), (96, 4));
+        assert_eq!(deal(129, 1, 128), (96, 2));
+    }
+}
