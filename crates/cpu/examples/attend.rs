@@ -14,7 +14,7 @@ use std::time::Instant;
 
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::lanes::Lanes;
-use glassformer_cpu::{Cpu, dispatch};
+use glassformer_cpu::{Cpu, Precision, dispatch};
 use glassformer_graph::ops::{Attend, AttendGrad, Keys, Pattern, Reach, Relative, Store, Which, Who};
 use glassformer_graph::{
     Backend, Batch, Builder, Capacity, Error, PageLayout, Pages, Rows, Runner, Shape, Side, Slot, Span, State,
@@ -25,8 +25,11 @@ fn main() -> Result<(), Error> {
     let rounds = std::env::args().nth(1).and_then(|rounds| rounds.parse().ok()).unwrap_or(101);
     let dense = attention(1, 1, 64);
     let past = Attend { reach: Reach::Past, ..dense };
-    for isa in Isa::available().into_iter().rev() {
-        println!("\n{isa}, one thread, best of {rounds} rounds, and its share of the multiply-add peak");
+    let wide = Isa::available().into_iter().rev().map(|isa| (isa, Precision::F32));
+    for (isa, precision) in [(Isa::best(), Precision::Bf16)].into_iter().chain(wide) {
+        println!(
+            "\n{isa}, {precision:?}, one thread, best of {rounds} rounds, and its share of the multiply-add peak"
+        );
         println!("{:>34}  {:>24}  {:>24}", "", "forwards", "backwards");
         for (name, op, length) in [
             ("512 × 512, size 64", dense, 512),
@@ -39,13 +42,16 @@ fn main() -> Result<(), Error> {
             ("2048, window of 128", Attend { pattern: Pattern::Window(128), ..dense }, 2048),
             ("20 × 20", dense, 20),
         ] {
-            let forwards = Measured::of(isa, rounds, &Task::forwards(op, length)?)?;
-            let backwards = Measured::of(isa, rounds, &Task::backwards(op, length)?)?;
+            let forwards = Measured::of((isa, precision), rounds, &Task::forwards(op, length)?)?;
+            let backwards = Measured::of((isa, precision), rounds, &Task::backwards(op, length)?)?;
             println!("{name:>34}  {forwards}  {backwards}");
         }
         for (name, op) in [("8 heads", attention(8, 8, 64)), ("32 heads on 8", attention(32, 8, 64))] {
-            let decode =
-                Measured::of(isa, rounds, &Task::decode(Attend { reach: Reach::Past, ..op }, 1000)?)?;
+            let decode = Measured::of(
+                (isa, precision),
+                rounds,
+                &Task::decode(Attend { reach: Reach::Past, ..op }, 1000)?,
+            )?;
             println!("{:>34}  {decode}", format!("one row, 1000 stored, {name}"));
         }
     }
@@ -163,10 +169,11 @@ struct Measured {
 }
 
 impl Measured {
-    fn of(isa: Isa, rounds: usize, task: &Task) -> Result<Self, Error> {
+    fn of((isa, precision): (Isa, Precision), rounds: usize, task: &Task) -> Result<Self, Error> {
         let capacity = Capacity::of(&task.batch);
+        let cpu = Cpu::with_isa(1, isa).with_precision(precision);
         let runner: Box<dyn Runner> =
-            Cpu::with_isa(1, isa).prepare(&task.graph, &HashMap::<String, Tensor>::new(), &capacity)?;
+            cpu.prepare(&task.graph, &HashMap::<String, Tensor>::new(), &capacity)?;
         let mut random = Random::new(1);
         let numbers: Vec<Vec<f32>> = task
             .graph

@@ -68,6 +68,8 @@ pub(crate) struct Context<'a> {
     pub isa: Isa,
     /// The instructions for products of narrow numbers.
     pub dot: Dot,
+    /// Whether attention may multiply `bf16` on tiles.
+    pub tiles: bool,
     /// The batch.
     pub batch: &'a Batch<'a>,
     /// The target's stored keys and values.

@@ -149,7 +149,7 @@ macro_rules! wide {
 
 /// The tile registers of this thread in use, until this is dropped. A thread that is done gives them back: the system then
 /// has less to save.
-pub(super) struct Tiles(());
+pub(crate) struct Tiles(());
 
 /// What `ldtilecfg` reads: the palette, then the bytes per line and the number of lines of each register.
 #[repr(C, align(64))]
@@ -166,17 +166,26 @@ impl Tiles {
     ///
     /// # Safety
     /// The machine has AMX, as [`ask`] says; `rows` is 1 to 16.
-    pub unsafe fn configure(shape: Shape, rows: usize) -> Self {
-        let mut lines = [0; 16];
-        lines[..8].fill(LINES as u8);
+    pub(super) unsafe fn configure(shape: Shape, rows: usize) -> Self {
+        let mut lines = [LINES as u8; 8];
         let of_rows = match shape {
             Shape::Square => 0..6,
             Shape::Wide => 0..5,
         };
         lines[of_rows].fill(rows as u8);
-        let mut bytes = [0; 16];
-        bytes[..8].fill(LINE as u16);
-        let configuration = Configuration { palette: 1, start: 0, reserved: [0; 14], bytes, lines };
+        // SAFETY: the caller's promise.
+        unsafe { Self::shaped(lines, [LINE as u16; 8]) }
+    }
+
+    /// Register i has `lines[i]` lines of `bytes[i]` bytes.
+    ///
+    /// # Safety
+    /// The machine has AMX, as [`ask`] says; there are 1 to 16 lines of 4 to 64 bytes.
+    pub unsafe fn shaped(lines: [u8; 8], bytes: [u16; 8]) -> Self {
+        let mut configuration =
+            Configuration { palette: 1, start: 0, reserved: [0; 14], bytes: [0; 16], lines: [0; 16] };
+        configuration.lines[..8].copy_from_slice(&lines);
+        configuration.bytes[..8].copy_from_slice(&bytes);
         // SAFETY: the caller's promise; the instruction reads 64 bytes.
         unsafe {
             asm!("ldtilecfg [{}]", in(reg) &raw const configuration, options(nostack, preserves_flags, readonly));
@@ -189,7 +198,7 @@ impl Tiles {
     /// # Safety
     /// As [`Patch`] says; these tiles were configured for its shape.
     #[allow(clippy::unused_self)] // proof that there are tiles
-    pub unsafe fn multiply(&self, format: Format, patch: &Patch) {
+    pub(super) unsafe fn multiply(&self, format: Format, patch: &Patch) {
         // SAFETY: the caller's promise; a loop reads `steps` tiles from each pointer on, and there is one at least.
         unsafe {
             match (patch.shape, format) {

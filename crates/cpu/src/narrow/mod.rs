@@ -30,6 +30,8 @@ mod tests;
 mod vector;
 mod weight;
 
+#[cfg(target_arch = "x86_64")]
+pub(crate) use amx::Tiles;
 pub use dot::Dot;
 pub use rows::Narrowing;
 pub use weight::Weight;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use glassformer_graph::{
-    Backend, Batch, Capacity, Constants, Error, Graph, Limits, Pages, Rows, Runner, State, View,
+    Backend, Batch, Capacity, Constants, Error, Graph, Limits, Op, Pages, Rows, Runner, State, View,
 };
 
 use crate::context::{Block, Context, PagesAt, pairs};
@@ -178,6 +178,7 @@ impl Backend for Cpu {
             team: self.team.clone(),
             isa: self.isa,
             dot: self.dot,
+            tiles: self.choice.precision != Precision::F32 && has_tiles() && !has_gradient(graph),
             sharing: self.sharing,
             slots,
             steps,
@@ -200,6 +201,8 @@ struct Plan {
     team: Arc<Team>,
     isa: Isa,
     dot: Dot,
+    /// Whether attention may multiply `bf16` on tiles.
+    tiles: bool,
     sharing: Sharing,
     slots: Vec<Slot>,
     steps: Vec<Step>,
@@ -257,6 +260,7 @@ impl Runner for Plan {
         let run = Context {
             isa: self.isa,
             dot: self.dot,
+            tiles: self.tiles,
             batch,
             cache: pages_at(cache),
             crossing: pages_at(crossing),
@@ -280,6 +284,16 @@ impl Runner for Plan {
         *state.views_mut() = views;
         Ok(())
     }
+}
+
+/// Whether this machine multiplies tiles of `bf16`, and rounds to it.
+fn has_tiles() -> bool {
+    Dot::Amx.is_available() && Dot::Avx512Dot.is_available()
+}
+
+/// Whether an attention is differentiated, which must see the numbers that the attention saw.
+fn has_gradient(graph: &Graph) -> bool {
+    graph.nodes().iter().any(|node| matches!(node.op, Op::AttendGrad(_)))
 }
 
 fn pages_at(pages: &mut Pages) -> PagesAt<'_> {

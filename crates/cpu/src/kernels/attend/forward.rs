@@ -8,7 +8,8 @@ use super::score::Scorer;
 use super::sight::TILE;
 use super::soften::{Soften, divide, log, total};
 use super::tile::{Call, Part, carve, carved};
-use super::walk::{Cut, FEW, Few, QUERIES};
+use super::tiles;
+use super::walk::{Cut, Few, MOST, QUERIES};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::team::Worker;
@@ -18,9 +19,9 @@ fn stride(op: &Attend) -> usize {
     op.size.next_multiple_of(LANES)
 }
 
-fn lengths(op: &Attend) -> [usize; 8] {
-    let [queries, shifted, turned, lines, positions] = Scorer::lengths(op, QUERIES);
-    [queries, shifted, turned, lines, positions, QUERIES * stride(op), QUERIES * LANES, FEW * TILE]
+fn lengths(op: &Attend) -> [usize; 10] {
+    let [a, b, c, d, e, f] = Scorer::lengths(op, QUERIES);
+    [a, b, c, d, e, f, QUERIES * stride(op), QUERIES * LANES, MOST * TILE, tiles::terms(MOST)]
 }
 
 /// How much scratch a worker needs.
@@ -33,10 +34,10 @@ pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
 /// # Safety
 /// As for [`super::attend`].
 pub(super) unsafe fn attend(call: &Call<'_>, outputs: &[Block], worker: &Worker<'_>, scratch: &mut [f32]) {
-    let ([queries, shifted, turned, lines, positions, mixed, sums, scores], rest) =
-        carve(scratch, lengths(call.op));
-    let scorer = Scorer::new(call, [queries, shifted, turned, lines, positions], rest);
-    let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed };
+    let ([a, b, c, d, e, f, mixed, sums, scores, terms], rest) = carve(scratch, lengths(call.op));
+    let scorer = Scorer::new(call, [a, b, c, d, e, f], rest);
+    let terms = scorer.is_narrow().then_some(terms);
+    let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, terms };
     let mut desk = (scorer, gathered, scores);
     let spans = &call.run.batch.side(call.op.side).spans;
     let cut = Cut::new(call.op, spans, worker.count);
@@ -62,6 +63,8 @@ struct Gathered<'s> {
     sums: &'s mut [f32],
     /// Σ exp(score − level) · value of each, `[queries, stride]`.
     mixed: &'s mut [f32],
+    /// Where narrow numbers are multiplied: place for the terms of a tile.
+    terms: Option<&'s mut [f32]>,
 }
 
 impl Gathered<'_> {
@@ -72,23 +75,28 @@ impl Gathered<'_> {
     }
 
     fn take_in(&mut self, call: &Call<'_>, few: Few<'_>) {
-        let Few { tile, rows, seen, scores } = few;
-        let stride = stride(call.op);
+        let (stride, rows) = (stride(call.op), few.rows.clone());
         let mixed = &mut self.mixed[rows.start * stride..rows.end * stride];
         let (levels, sums) =
             (&mut self.levels[rows.clone()], &mut self.sums[rows.start * LANES..rows.end * LANES]);
+        let (scores, seen) = (&mut *few.scores, &mut *few.seen);
         // SAFETY: the planner picked an instruction set of this machine.
         unsafe { Soften { scores, seen, levels, sums, mixed, stride }.run(call.run.isa) };
+        let out = mixed.as_mut_ptr();
+        if let Some(terms) = &mut self.terms {
+            // SAFETY: the scorer has taken the registers; there is room for whole blocks of rows, as QUERIES is one.
+            return unsafe { tiles::mix(call, &few, terms, (out, stride)) };
+        }
         let mix = Mix {
-            weights: scores.as_ptr(),
+            weights: few.scores.as_ptr(),
             steps: (TILE, 1),
-            out: mixed.as_mut_ptr(),
+            out,
             stride: stride as isize,
             count: rows.len(),
             size: call.op.size,
         };
         // SAFETY: as above; the values of keys that are seen are there.
-        unsafe { mix.add_seen(call.run.isa, tile.values, seen) };
+        unsafe { mix.add_seen(call.run.isa, few.tile.values, few.seen) };
     }
 
     /// # Safety

@@ -52,7 +52,7 @@ struct Desk<'s> {
 }
 
 fn lengths(op: &Attend, rows: usize) -> [usize; 16] {
-    let [queries, shifted, turned, lines, positions] = Scorer::lengths(op, QUERIES);
+    let [a, b, c, d, e, _] = Scorer::lengths(op, QUERIES);
     let (tile, part, pairs) = (TILE * op.size, QUERIES * op.size, QUERIES * TILE);
     let (sums, sheared, through) = match op.relative {
         Relative::None | Relative::Alibi => (0, 0, 0),
@@ -60,8 +60,6 @@ fn lengths(op: &Attend, rows: usize) -> [usize; 16] {
         Relative::TransformerXl => (0, QUERIES * slots(QUERIES), part),
     };
     let means = group(op) * rows;
-    let scorer = [queries, shifted, turned, lines, positions];
-    let [a, b, c, d, e] = scorer;
     [a, b, c, d, e, tile, tile, tile, tile, part, pairs, pairs, means, sums, sheared, through]
 }
 
@@ -108,7 +106,8 @@ pub(super) unsafe fn attend_grad(
     let spans = &call.run.batch.side(op.side).spans;
     let (pieces, rest) = carve(scratch, lengths(op, call.inputs[0].rows));
     let [a, b, c, d, e, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through] = pieces;
-    let scorer = Scorer::new(call, [a, b, c, d, e], rest);
+    // The plan keeps narrow numbers out of graphs with gradients.
+    let scorer = Scorer::new(call, [a, b, c, d, e, &mut []], rest);
     let desk = Desk { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
     let mut job = Job { call: *call, given, outputs, desk };
     let leads = |s: usize| (0..s).all(|before| key_sequence(call, before) != key_sequence(call, s));

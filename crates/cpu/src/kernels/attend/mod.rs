@@ -19,7 +19,8 @@
 //!
 //! `sight` tells what a query sees; `tile` brings keys and values; `product` multiplies; `relative` adds what distance
 //! adds; `score` puts these together, for all of `forward`, `grad` and `show`; `walk` cuts the work into parts and leads
-//! a part over its tiles; `soften` and `differ` are the softmax and its gradient; `store` writes pages.
+//! a part over its tiles; `soften` and `differ` are the softmax and its gradient; `store` writes pages; `tiles` multiplies
+//! narrow numbers, where the plan allows that.
 
 mod differ;
 mod forward;
@@ -33,6 +34,7 @@ mod sight;
 mod soften;
 mod store;
 mod tile;
+mod tiles;
 mod walk;
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use super::product::Dots;
 use super::relative::Bias;
 use super::sight::{TILE, bits_of, first_run, vectors};
 use super::tile::{Call, Part, Tile};
+use super::tiles::{self, Desk};
 use crate::lanes::LANES;
 
 /// Computes scores, a part and a tile at a time. The two may be set in any order.
@@ -20,6 +21,8 @@ pub(super) struct Scorer<'s> {
     pub shifted: &'s mut [f32],
     /// Turned keys, where they do not lie turned already.
     turned: &'s mut [f32],
+    /// Where narrow numbers are multiplied, if they are.
+    desk: Option<Desk<'s>>,
     pub bias: Bias<'s>,
     pub part: Part,
     /// The key at which the first row of the part's sequence stands.
@@ -28,13 +31,13 @@ pub(super) struct Scorer<'s> {
 
 impl<'s> Scorer<'s> {
     /// How much scratch it needs for parts of `queries` queries, in pieces, and what it can use beyond them.
-    pub fn lengths(op: &Attend, queries: usize) -> [usize; 5] {
+    pub fn lengths(op: &Attend, queries: usize) -> [usize; 6] {
         let shifted = match op.relative {
             Relative::None | Relative::Alibi | Relative::Buckets { .. } => 0,
             Relative::TransformerXl => queries * op.size,
         };
         let [lines, turned] = Bias::lengths(op, queries);
-        [queries * op.size, shifted, TILE * op.size, lines, turned]
+        [queries * op.size, shifted, TILE * op.size, lines, turned, tiles::length(op, queries)]
     }
 
     /// How much more it can use.
@@ -43,10 +46,11 @@ impl<'s> Scorer<'s> {
     }
 
     /// On these pieces of scratch.
-    pub fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 5], rest: &'s mut [f32]) -> Self {
-        let [queries, shifted, turned, lines, positions] = pieces;
+    pub fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
+        let [queries, shifted, turned, lines, positions, narrow] = pieces;
         let bias = Bias::new(call, [lines, positions], rest);
-        Self { queries, shifted, turned, bias, part: Part::default(), offset: 0 }
+        let desk = Desk::new(call, narrow);
+        Self { queries, shifted, turned, desk, bias, part: Part::default(), offset: 0 }
     }
 
     /// Takes the queries of `part`.
@@ -77,15 +81,30 @@ impl<'s> Scorer<'s> {
                 }
             }
         }
+        if let Some(desk) = &mut self.desk {
+            desk.set_queries(call, &part, self.queries);
+        }
+    }
+
+    /// Whether narrow numbers are multiplied.
+    pub fn is_narrow(&self) -> bool {
+        self.desk.is_some()
     }
 
     /// The tile from `start` of `keys`, which lives until the next one is loaded.
     ///
     /// # Safety
-    /// As for [`Tile::load`].
+    /// Keys and values are valid for reads.
     pub unsafe fn load(&mut self, call: &Call<'_>, keys: &KeySpan, head: usize, start: usize) -> Tile {
         // SAFETY: the caller's promise.
-        unsafe { Tile::load(call, keys, head, start, self.turned) }
+        unsafe {
+            let mut tile = Tile::find(call, keys, head, start);
+            match &mut self.desk {
+                Some(desk) => desk.load(call, &mut tile, keys, head),
+                None => tile.turn(call, keys, head, self.turned),
+            }
+            tile
+        }
     }
 
     /// Prepares for the present part and the tile from `start`.
@@ -97,7 +116,8 @@ impl<'s> Scorer<'s> {
         unsafe { self.bias.prepare(call, &self.part, self.offset, start) };
     }
 
-    /// The scores of some queries of the part with the keys of `tile`, `[rows, 64]`; −∞ where `seen` has no bit.
+    /// The scores of some queries of the part with the keys of `tile`, `[rows, 64]`; −∞ where `seen` has no bit. There is
+    /// room for whole blocks of sixteen rows.
     ///
     /// # Safety
     /// The scorer has met the tile, which is still loaded.
@@ -109,7 +129,32 @@ impl<'s> Scorer<'s> {
         into: (&[u64], &mut [f32]),
     ) {
         let (seen, scores) = into;
-        let vectors = vectors(seen);
+        if let Some(desk) = &self.desk {
+            // SAFETY: the caller's promise.
+            unsafe { desk.dots(call, tile, (rows.start, rows.len()), scores) };
+        } else {
+            // SAFETY: the caller's promise.
+            unsafe { self.dots(call, tile, &rows, (vectors(seen), scores)) };
+        }
+        let scores = &mut scores[..rows.len() * TILE];
+        // SAFETY: the caller's promise.
+        unsafe { self.bias.add(call, &self.part, rows, (self.shifted.as_ptr(), scores)) };
+        for (scores, &seen) in scores.chunks_exact_mut(TILE).zip(seen) {
+            hide(scores, seen);
+        }
+    }
+
+    /// The products of [`Scorer::score`], with those vectors of keys.
+    ///
+    /// # Safety
+    /// As there.
+    unsafe fn dots(
+        &self,
+        call: &Call<'_>,
+        tile: &Tile,
+        rows: &Range<usize>,
+        (vectors, scores): (Range<usize>, &mut [f32]),
+    ) {
         let size = call.op.size;
         let dots = Dots {
             rows: self.queries[rows.start * size..].as_ptr(),
@@ -121,13 +166,7 @@ impl<'s> Scorer<'s> {
             out_stride: TILE,
         };
         // SAFETY: the caller's promise; a vector with a key that is seen is there.
-        unsafe {
-            dots.with(call.run.isa, &tile.keys[vectors]);
-            self.bias.add(call, &self.part, rows, (self.shifted.as_ptr(), scores));
-        }
-        for (scores, &seen) in scores.chunks_exact_mut(TILE).zip(seen) {
-            hide(scores, seen);
-        }
+        unsafe { dots.with(call.run.isa, &tile.keys[vectors]) };
     }
 }
 

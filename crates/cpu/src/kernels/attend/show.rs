@@ -7,14 +7,14 @@ use super::score::Scorer;
 use super::sight::TILE;
 use super::soften::{Soften, probabilities, total};
 use super::tile::{Call, Part, carve, carved};
-use super::walk::{Cut, FEW, QUERIES};
+use super::walk::{Cut, MOST, QUERIES};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::team::Worker;
 
-fn lengths(op: &Attend) -> [usize; 7] {
-    let [queries, shifted, turned, lines, positions] = Scorer::lengths(op, QUERIES);
-    [queries, shifted, turned, lines, positions, QUERIES * LANES, FEW * TILE]
+fn lengths(op: &Attend) -> [usize; 8] {
+    let [a, b, c, d, e, f] = Scorer::lengths(op, QUERIES);
+    [a, b, c, d, e, f, QUERIES * LANES, MOST * TILE]
 }
 
 /// How much scratch a worker needs.
@@ -33,8 +33,8 @@ pub(super) unsafe fn attend_show(
     worker: &Worker<'_>,
     scratch: &mut [f32],
 ) {
-    let ([queries, shifted, turned, lines, positions, sums, scores], rest) = carve(scratch, lengths(call.op));
-    let mut scorer = Scorer::new(call, [queries, shifted, turned, lines, positions], rest);
+    let ([a, b, c, d, e, f, sums, scores], rest) = carve(scratch, lengths(call.op));
+    let mut scorer = Scorer::new(call, [a, b, c, d, e, f], rest);
     let spans = &call.run.batch.side(call.op.side).spans;
     let cut = Cut::new(call.op, spans, worker.count);
     let mut start = 0;

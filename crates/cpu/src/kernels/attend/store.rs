@@ -4,6 +4,7 @@ use glassformer_graph::ops::Store;
 use glassformer_graph::{PAGE, Slot};
 
 use super::machine::Machine;
+use super::tiles;
 use crate::context::{Block, Context};
 use crate::dispatch;
 use crate::team::Worker;
@@ -31,6 +32,11 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
                     let values =
                         pages.data.add(pages.tables.values_at(span.table, rows.start, op.slot, head));
                     let (k, v) = (k.data.add(at + head * size), v.data.add(at + head * size));
+                    if tiles::used(run, size) {
+                        let place = (rows.start % PAGE, rows.len());
+                        tiles::store(run.isa, size, place, (k, v, heads * size), (keys, values));
+                        continue;
+                    }
                     if rows.len() == PAGE {
                         let stride = heads * size;
                         dispatch!(run.isa, |L| L::turn(k, stride as isize, 0..PAGE, size, keys));

@@ -82,49 +82,50 @@ pub(super) struct Tile {
 }
 
 impl Tile {
-    /// The tile from `start` of `keys`: pages are read where they are, rows are turned into `turned`.
+    /// The tile from `start` of `keys`, where they are pages. Rows have no place yet.
     ///
     /// # Safety
-    /// Keys and values are valid for reads; `turned` holds `64 · size` numbers and outlives the tile.
-    pub unsafe fn load(
-        call: &Call<'_>,
-        keys: &KeySpan,
-        head: usize,
-        start: usize,
-        turned: &mut [f32],
-    ) -> Self {
-        let Call { op, inputs, run } = *call;
+    /// Keys and values are valid for reads.
+    pub unsafe fn find(call: &Call<'_>, keys: &KeySpan, head: usize, start: usize) -> Self {
+        let Call { op, run, .. } = *call;
         let live = keys.end.min(start + TILE) - start;
         let nowhere = [std::ptr::null(); VECTORS];
         let mut tile = Self { start, live, keys: nowhere, values: Paged(nowhere, op.size) };
+        let Keys::Pages(which, slot) = op.keys else { return tile };
+        let pages = run.pages(which);
         for v in 0..live.div_ceil(LANES) {
             let j = start + v * LANES;
-            match op.keys {
-                Keys::Pages(which, slot) => {
-                    let pages = run.pages(which);
-                    // SAFETY: a page that holds one of the sequence's keys is there as a whole.
-                    unsafe {
-                        tile.keys[v] = pages.data.add(pages.tables.keys_at(keys.place, j, slot, head));
-                        tile.values.0[v] = pages.data.add(pages.tables.values_at(keys.place, j, slot, head));
-                    }
-                }
-                Keys::Rows(_) => {
-                    let lanes = 0..(keys.end - j).min(LANES);
-                    let width = inputs[1].width;
-                    let at = (keys.place + j) * width + head * op.size;
-                    let into = turned[v * LANES * op.size..].as_mut_ptr();
-                    // SAFETY: keys up to the sequence's end are rows of both inputs.
-                    unsafe {
-                        let from = inputs[1].data.add(at);
-                        dispatch!(run.isa, |L| L::turn(from, width as isize, lanes, op.size, into));
-                        tile.keys[v] = into;
-                        tile.values.0[v] = inputs[2].data.add(at);
-                    }
-                    tile.values.1 = width;
-                }
+            // SAFETY: a page that holds one of the sequence's keys is there as a whole.
+            unsafe {
+                tile.keys[v] = pages.data.add(pages.tables.keys_at(keys.place, j, slot, head));
+                tile.values.0[v] = pages.data.add(pages.tables.values_at(keys.place, j, slot, head));
             }
         }
         tile
+    }
+
+    /// Turns keys that are rows into `turned`.
+    ///
+    /// # Safety
+    /// Keys and values are valid for reads; `turned` holds `64 · size` numbers and outlives the tile.
+    pub unsafe fn turn(&mut self, call: &Call<'_>, keys: &KeySpan, head: usize, turned: &mut [f32]) {
+        let Call { op, inputs, run } = *call;
+        let Keys::Rows(_) = op.keys else { return };
+        let width = inputs[1].width;
+        for v in 0..self.live.div_ceil(LANES) {
+            let j = self.start + v * LANES;
+            let lanes = 0..(keys.end - j).min(LANES);
+            let at = (keys.place + j) * width + head * op.size;
+            let into = turned[v * LANES * op.size..].as_mut_ptr();
+            // SAFETY: keys up to the sequence's end are rows of both inputs.
+            unsafe {
+                let from = inputs[1].data.add(at);
+                dispatch!(run.isa, |L| L::turn(from, width as isize, lanes, op.size, into));
+                self.keys[v] = into;
+                self.values.0[v] = inputs[2].data.add(at);
+            }
+        }
+        self.values.1 = width;
     }
 }
 

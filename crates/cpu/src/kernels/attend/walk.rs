@@ -9,13 +9,17 @@ use super::score::Scorer;
 use super::sight::{Scene, Sight, TILE, for_each_tile};
 use super::tile::{Call, Part, Tile, group};
 
-/// The most queries of a part. A tile's keys, where they are rows, are turned once for each part that sees them: at
-/// 96 queries that is some five percent of the work; more would save little, and leave fewer parts to share.
-pub(super) const QUERIES: usize = 96;
+/// The most queries of a part. A tile's keys, where they are rows, are turned or packed once for each part that sees them:
+/// at 128 queries that is some five percent of the work; more would save little, and leave fewer parts to share.
+pub(super) const QUERIES: usize = 128;
 
 /// The most queries that meet a tile at once: their scores fit the first-level cache beside the tile, and calling the
 /// kernels costs little beside so many.
-pub(super) const FEW: usize = 24;
+const FEW: usize = 24;
+/// The same for narrow numbers: two blocks of rows.
+const FEW_NARROW: usize = 32;
+/// Rows of scores that there must be room for.
+pub(super) const MOST: usize = FEW_NARROW;
 
 /// How a batch is cut into parts. How it is cut changes no bit of the result.
 #[derive(Clone, Copy)]
@@ -71,7 +75,7 @@ impl Cut {
 /// A few queries of a part, with a tile.
 pub(super) struct Few<'a> {
     pub tile: &'a Tile,
-    /// Which queries of the part; at most [`FEW`].
+    /// Which queries of the part.
     pub rows: Range<usize>,
     /// What each of them sees of the tile, as bits.
     pub seen: &'a mut [u64],
@@ -83,7 +87,7 @@ impl Scorer<'_> {
     /// Calls `each` with a few queries of `part` at a time and every tile, ascending, of which one of them sees something.
     ///
     /// # Safety
-    /// The inputs are valid for reads; `scores` has room for [`FEW`] queries.
+    /// The inputs are valid for reads; `scores` has room for [`MOST`] queries.
     pub unsafe fn walk(
         &mut self,
         call: &Call<'_>,
@@ -99,22 +103,23 @@ impl Scorer<'_> {
         }
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
+        let few = if self.is_narrow() { FEW_NARROW } else { FEW };
         for_each_tile(&scene, &sights[..part.rows], |start, globals| {
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(call, &keys, part.head / group(call.op), start) };
             // SAFETY: the caller's promise.
             unsafe { self.meet(call, start) };
-            for from in (0..part.count()).step_by(FEW) {
-                let rows = from..part.count().min(from + FEW);
-                let mut seen = [0; FEW];
+            for from in (0..part.count()).step_by(few) {
+                let rows = from..part.count().min(from + few);
+                let mut seen = [0; MOST];
                 for (seen, r) in seen.iter_mut().zip(rows.clone()) {
                     *seen = sights[part.place(r).1].bits(start, globals);
                 }
                 let seen = &mut seen[..rows.len()];
                 if seen.iter().any(|&bits| bits != 0) {
-                    let scores = &mut scores[..rows.len() * TILE];
                     // SAFETY: the scorer has met the tile.
                     unsafe { self.score(call, &tile, rows.clone(), (seen, scores)) };
+                    let scores = &mut scores[..rows.len() * TILE];
                     each(Few { tile: &tile, rows, seen, scores });
                 }
             }

@@ -42,15 +42,17 @@ fn alone_and_in_a_batch_are_the_same_bits() {
         let lengths = [130, 1, 64, 71, 3];
         let batch = sequences(&lengths);
         let inputs = draw(&op, &batch, &mut random);
-        let made = run(&op.into(), &inputs, &batch, &mut State::default(), How::best());
-        for span in &batch.target.spans {
-            let rows = span.start..span.start + span.len;
-            let mut own: Vec<Numbers> = inputs[..3].iter().map(|x| x.part(rows.clone())).collect();
-            own.extend(relative_part(&op, &inputs, span.len));
-            let alone = sequences(&[span.len]);
-            let found = run(&op.into(), &own, &alone, &mut State::default(), How::best());
-            for (found, made) in found.iter().zip(&made) {
-                assert_same("alone", &op, &found.data, &made.part(rows.clone()).data);
+        for how in [Some(How::best()), How::narrow()].into_iter().flatten() {
+            let made = run(&op.into(), &inputs, &batch, &mut State::default(), how);
+            for span in &batch.target.spans {
+                let rows = span.start..span.start + span.len;
+                let mut own: Vec<Numbers> = inputs[..3].iter().map(|x| x.part(rows.clone())).collect();
+                own.extend(relative_part(&op, &inputs, span.len));
+                let alone = sequences(&[span.len]);
+                let found = run(&op.into(), &own, &alone, &mut State::default(), how);
+                for (found, made) in found.iter().zip(&made) {
+                    assert_same("alone", &op, &found.data, &made.part(rows.clone()).data);
+                }
             }
         }
     }
@@ -66,7 +68,7 @@ fn workers_and_register_widths_are_the_same_bits() {
         let grad = Kernel::Grad(AttendGrad { attend: op });
         for isa in Isa::available() {
             let on = |op: &Kernel, inputs: &[Numbers], isa, workers| {
-                run(op, inputs, &batch, &mut State::default(), How { isa, workers })
+                run(op, inputs, &batch, &mut State::default(), How::wide(isa, workers))
             };
             let bits = |made: &[Numbers]| made.iter().map(Numbers::bits).collect::<Vec<_>>();
             let (one, one_grad) = (on(&op.into(), &inputs, isa, 1), on(&grad, &grads, isa, 1));
@@ -78,6 +80,23 @@ fn workers_and_register_widths_are_the_same_bits() {
                 assert!(bits(&on(&op.into(), &inputs, Isa::Avx2, 1)) == bits(&one), "{op:?}");
                 assert!(bits(&on(&grad, &grads, Isa::Avx2, 1)) == bits(&one_grad), "{grad:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn workers_are_the_same_bits_on_narrow_numbers() {
+    let mut random = Random::new(7);
+    for op in decoders() {
+        let batch = sequences(&[100, 30, 177]);
+        let inputs = draw(&op, &batch, &mut random);
+        if let Some(how) = How::narrow() {
+            let on = |workers| {
+                let made = run(&op.into(), &inputs, &batch, &mut State::default(), How { workers, ..how });
+                made.iter().map(Numbers::bits).collect::<Vec<_>>()
+            };
+            let one = on(1);
+            assert!([2, 5].into_iter().all(|workers| on(workers) == one), "{op:?}");
         }
     }
 }
@@ -130,13 +149,13 @@ fn pages_and_rows_and_one_by_one_are_the_same_bits() {
         let lengths = [150, 38, 70];
         let batch = sequences(&lengths);
         let inputs = draw(&op, &batch, &mut random);
-        for isa in Isa::available() {
-            let how = How { isa, workers: 2 };
+        let wide = Isa::available().into_iter().map(|isa| How::wide(isa, 2));
+        for how in wide.chain(How::narrow()) {
             let rows = run(&op.into(), &inputs, &batch, &mut State::default(), how);
             for pieces in [vec![150], vec![37, 1, 112], vec![1; 150], vec![64, 5, 81]] {
                 let found = by_pieces(&op, &inputs, &lengths, &pieces, how);
                 for (found, rows) in found.iter().zip(&rows) {
-                    assert_same(&format!("pieces of {pieces:?} on {isa}"), &op, &found.data, &rows.data);
+                    assert_same(&format!("pieces of {pieces:?}, {how:?}"), &op, &found.data, &rows.data);
                 }
             }
         }

@@ -87,6 +87,7 @@ fn any_attention_agrees_with_the_reference() {
         let (op, batch) = anything(&mut random);
         let inputs = draw(&op, &batch, &mut random);
         check(&op.into(), &inputs, (&batch, &mut State::default()), 2e-5, &How::everywhere());
+        check(&op.into(), &inputs, (&batch, &mut State::default()), NARROWLY, How::narrow().as_slice());
     }
 }
 
@@ -124,6 +125,7 @@ fn stored_keys_agree_with_the_reference() {
         let whole = sequences_in_tables(&lengths);
         let width = op.key_heads * op.size;
         let kv = [0, 1].map(|_| Numbers::normal(whole.target.rows(), width, &mut random));
+        let mut narrow = pages(Slot { heads: op.key_heads, size: op.size }, &lengths);
         run(&store, &kv, &whole, &mut state, How::best());
         // Some rows at the end of each sequence look, at some of the keys.
         let mut batch = Batch::default();
@@ -136,6 +138,15 @@ fn stored_keys_agree_with_the_reference() {
         let mut inputs = vec![Numbers::normal(batch.target.rows(), op.heads * op.size, &mut random)];
         inputs.extend(draw_relative(&op, distances, &mut random));
         check(&on_pages, &inputs, (&batch, &mut state), 2e-5, &How::everywhere());
+        if let Some(how) = How::narrow() {
+            run(&store, &kv, &whole, &mut narrow, how);
+            let found = run(&on_pages, &inputs, &batch, &mut narrow, how);
+            let expected = expected(&on_pages, &inputs, &batch, &mut state);
+            for (found, expected) in found.iter().zip(&expected) {
+                let near = compare(&found.data, &expected.data, Tolerance::both(NARROWLY));
+                near.unwrap_or_else(|difference| panic!("{on_pages:?}: {difference}"));
+            }
+        }
     }
 }
 

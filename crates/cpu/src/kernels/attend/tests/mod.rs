@@ -17,6 +17,7 @@ use glassformer_tensor::{Random, Tolerance, compare};
 
 use crate::context::{Block, Context, PagesAt};
 use crate::isa::Isa;
+use crate::narrow::Dot;
 use crate::team::{Team, Worker};
 
 /// Rows of numbers.
@@ -60,21 +61,35 @@ impl Numbers {
 struct How {
     isa: Isa,
     workers: usize,
+    /// AMX for narrow numbers, anything else for wide ones.
+    dot: Dot,
 }
 
 impl How {
     fn best() -> Self {
-        Self { isa: Isa::best(), workers: 2 }
+        Self::wide(Isa::best(), 2)
+    }
+
+    fn wide(isa: Isa, workers: usize) -> Self {
+        Self { isa, workers, dot: Dot::Scalar }
+    }
+
+    /// On tiles of narrow numbers, where this machine has them.
+    fn narrow() -> Option<Self> {
+        (Dot::Amx.is_available() && Dot::Avx512Dot.is_available())
+            .then(|| Self { dot: Dot::Amx, ..Self::best() })
     }
 
     fn everywhere() -> Vec<Self> {
-        Isa::available().into_iter().flat_map(|isa| [1, 3].map(|workers| Self { isa, workers })).collect()
+        Isa::available().into_iter().flat_map(|isa| [1, 3].map(|workers| Self::wide(isa, workers))).collect()
     }
 }
 
 /// NaN that no computation makes: what nobody may read, and what stays where nobody writes.
 const POISON: f32 = f32::from_bits(0x7FC0_DEAD);
 const MARGIN: usize = 32;
+/// How near narrow numbers come: some queries are long, and eight bits of a score of ten are its exponential's third digit.
+const NARROWLY: f32 = 8e-2;
 
 /// What is tested.
 #[derive(Clone, Debug)]
@@ -126,7 +141,8 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
     let outputs: Vec<Block> = made.iter_mut().zip(&sizes).map(|(d, &(r, w))| block(d, r, w)).collect();
     let (cache, crossing) = (state.cache.data_mut().as_mut_ptr(), state.crossing.data_mut().as_mut_ptr());
     let run = Context {
-        dot: crate::narrow::Dot::Scalar,
+        tiles: how.dot == Dot::Amx,
+        dot: how.dot,
         isa: how.isa,
         batch,
         cache: PagesAt { tables: &state.cache, data: cache },

@@ -1,0 +1,305 @@
+//! The instructions. One configuration serves both products: a tile of queries or of keys has sixteen lines of 64 bytes; a
+//! tile of probabilities has sixteen of 32, for the sixteen values of a page, which are eight lines of 64.
+
+use std::arch::asm;
+use std::arch::x86_64::{
+    __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps, _mm512_mul_ps,
+    _mm512_permutexvar_epi16, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_si512,
+};
+use std::ops::Range;
+
+use super::{DEPTH, PANEL, TILE, VECTORS};
+use crate::lanes::LANES;
+use crate::narrow::Tiles;
+
+/// The tile registers of this thread, configured for attention.
+pub(super) struct Registers(#[allow(dead_code)] Tiles);
+
+/// Bytes of a page of one panel of values.
+const PANEL_BYTES: usize = PANEL * 4;
+
+impl Registers {
+    /// # Safety
+    /// The machine has AMX.
+    pub unsafe fn take() -> Self {
+        let lines = [16, 16, 16, 16, 16, 16, 16, 8];
+        let bytes = [64, 64, 64, 64, 64, 64, 32, 64];
+        // SAFETY: the caller's promise.
+        Self(unsafe { Tiles::shaped(lines, bytes) })
+    }
+
+    /// Sixteen queries, `words` words apart, times the keys of four pages, `steps` tiles deep, to `[16, 64]` scores.
+    ///
+    /// # Safety
+    /// Queries and pages are valid for reads at these sizes, `out` for writes.
+    #[allow(clippy::unused_self)] // proof that the registers are configured
+    pub unsafe fn dots(
+        &self,
+        (queries, words): (*const f32, usize),
+        keys: [*const f32; VECTORS],
+        steps: usize,
+        out: *mut f32,
+    ) {
+        // SAFETY: the caller's promise; there is one step at least.
+        unsafe {
+            asm!(
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "2:",
+                "tileloadd tmm4, [{q} + {q_stride}]",
+                "tileloadd tmm5, [{k0} + {line}]",
+                "tdpbf16ps tmm0, tmm4, tmm5",
+                "tileloadd tmm5, [{k1} + {line}]",
+                "tdpbf16ps tmm1, tmm4, tmm5",
+                "tileloadd tmm5, [{k2} + {line}]",
+                "tdpbf16ps tmm2, tmm4, tmm5",
+                "tileloadd tmm5, [{k3} + {line}]",
+                "tdpbf16ps tmm3, tmm4, tmm5",
+                "add {q}, 64",
+                "add {k0}, 1024",
+                "add {k1}, 1024",
+                "add {k2}, 1024",
+                "add {k3}, 1024",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{out} + {out_stride}], tmm0",
+                "tilestored [{out} + {out_stride} + 64], tmm1",
+                "tilestored [{out} + {out_stride} + 128], tmm2",
+                "tilestored [{out} + {out_stride} + 192], tmm3",
+                q = inout(reg) queries => _,
+                q_stride = in(reg) words * 4,
+                k0 = inout(reg) keys[0] => _,
+                k1 = inout(reg) keys[1] => _,
+                k2 = inout(reg) keys[2] => _,
+                k3 = inout(reg) keys[3] => _,
+                line = in(reg) 64_usize,
+                steps = inout(reg) steps => _,
+                out = in(reg) out,
+                out_stride = in(reg) TILE * 4,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm4") _, out("tmm5") _,
+                options(nostack),
+            );
+        }
+    }
+}
+
+/// Adds sixteen rows of terms times the values of `pages` to sixteen rows of mixtures, `panels` panels of sixteen columns.
+///
+/// # Safety
+/// The registers are [taken](Registers::take). Terms, `[16, 64]` in `bf16`, and pages are valid for reads, the mixtures for
+/// writes; there is one page at least.
+pub(super) unsafe fn mix(
+    terms: *const f32,
+    pages: &[*const f32],
+    (mixed, stride): (*mut f32, usize),
+    panels: usize,
+) {
+    let mut panel = 0;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while panel + 4 <= panels {
+            mix_four(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * 16), stride));
+            panel += 4;
+        }
+        while panel < panels {
+            mix_one(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * 16), stride));
+            panel += 1;
+        }
+    }
+}
+
+/// Four panels, `offset` bytes from the beginning of a page.
+///
+/// # Safety
+/// As for [`mix`].
+unsafe fn mix_four(
+    terms: *const f32,
+    pages: &[*const f32],
+    offset: usize,
+    (mixed, stride): (*mut f32, usize),
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "tileloadd tmm0, [{mixed} + {stride}]",
+            "tileloadd tmm1, [{mixed} + {stride} + 64]",
+            "tileloadd tmm2, [{mixed} + {stride} + 128]",
+            "tileloadd tmm3, [{mixed} + {stride} + 192]",
+            "2:",
+            "mov {page}, [{pages}]",
+            "add {page}, {offset}",
+            "tileloadd tmm6, [{terms} + {terms_stride}]",
+            "tileloadd tmm7, [{page} + {line}]",
+            "tdpbf16ps tmm0, tmm6, tmm7",
+            "tileloadd tmm7, [{page} + {line} + 512]",
+            "tdpbf16ps tmm1, tmm6, tmm7",
+            "tileloadd tmm7, [{page} + {line} + 1024]",
+            "tdpbf16ps tmm2, tmm6, tmm7",
+            "tileloadd tmm7, [{page} + {line} + 1536]",
+            "tdpbf16ps tmm3, tmm6, tmm7",
+            "add {terms}, 32",
+            "add {pages}, 8",
+            "dec {count}",
+            "jnz 2b",
+            "tilestored [{mixed} + {stride}], tmm0",
+            "tilestored [{mixed} + {stride} + 64], tmm1",
+            "tilestored [{mixed} + {stride} + 128], tmm2",
+            "tilestored [{mixed} + {stride} + 192], tmm3",
+            mixed = in(reg) mixed,
+            stride = in(reg) stride * 4,
+            pages = inout(reg) pages.as_ptr() => _,
+            page = out(reg) _,
+            offset = in(reg) offset,
+            terms = inout(reg) terms => _,
+            terms_stride = in(reg) TILE * 2,
+            line = in(reg) 64_usize,
+            count = inout(reg) pages.len() => _,
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        );
+    }
+}
+
+/// One panel.
+///
+/// # Safety
+/// As for [`mix`].
+unsafe fn mix_one(
+    terms: *const f32,
+    pages: &[*const f32],
+    offset: usize,
+    (mixed, stride): (*mut f32, usize),
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "tileloadd tmm0, [{mixed} + {stride}]",
+            "2:",
+            "mov {page}, [{pages}]",
+            "add {page}, {offset}",
+            "tileloadd tmm6, [{terms} + {terms_stride}]",
+            "tileloadd tmm7, [{page} + {line}]",
+            "tdpbf16ps tmm0, tmm6, tmm7",
+            "add {terms}, 32",
+            "add {pages}, 8",
+            "dec {count}",
+            "jnz 2b",
+            "tilestored [{mixed} + {stride}], tmm0",
+            mixed = in(reg) mixed,
+            stride = in(reg) stride * 4,
+            pages = inout(reg) pages.as_ptr() => _,
+            page = out(reg) _,
+            offset = in(reg) offset,
+            terms = inout(reg) terms => _,
+            terms_stride = in(reg) TILE * 2,
+            line = in(reg) 64_usize,
+            count = inout(reg) pages.len() => _,
+            out("tmm0") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        );
+    }
+}
+
+/// The places of sixteen numbers and sixteen others, taken in turns.
+const TURNS: [u16; 2 * LANES] = {
+    let mut turns = [0; 2 * LANES];
+    let mut i = 0;
+    while i < LANES {
+        turns[2 * i] = i as u16;
+        turns[2 * i + 1] = (LANES + i) as u16;
+        i += 1;
+    }
+    turns
+};
+
+/// The first `some` lanes, at most sixteen.
+fn first(some: usize) -> u16 {
+    ((1_u32 << some.min(LANES)) - 1) as u16
+}
+
+/// A row of `size` numbers times `scale`, in words, with zeros behind its end.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; the row is valid for reads, `to` for writes of a multiple of sixteen words.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn narrow_row(
+    (from, size): (*const f32, usize),
+    scale: f32,
+    (to, words): (*mut f32, usize),
+) {
+    let scale = _mm512_set1_ps(scale);
+    for step in 0..words / LANES {
+        let d = step * DEPTH;
+        let (low, high) = (first(size - d.min(size)), first(size - (d + LANES).min(size)));
+        // SAFETY: the caller's promise; lanes beyond the row are not read.
+        unsafe {
+            let low = _mm512_mul_ps(_mm512_maskz_loadu_ps(low, from.wrapping_add(d)), scale);
+            let high = _mm512_mul_ps(_mm512_maskz_loadu_ps(high, from.wrapping_add(d + LANES)), scale);
+            _mm512_storeu_si512(to.add(step * LANES).cast(), bits(_mm512_cvtne2ps_pbh(high, low)));
+        }
+    }
+}
+
+/// Those vectors of sixty-four numbers, in words; zeros in the others.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; there are so many numbers to read, and words to write.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn narrow_vectors(from: *const f32, vectors: Range<usize>, to: *mut f32) {
+    for half in 0..VECTORS / 2 {
+        let lanes = |v: usize| if vectors.contains(&v) { u16::MAX } else { 0 };
+        let (low, high) = (lanes(2 * half), lanes(2 * half + 1));
+        // SAFETY: the caller's promise; lanes that are not wanted are not read.
+        unsafe {
+            let low = _mm512_maskz_loadu_ps(low, from.add(half * DEPTH));
+            let high = _mm512_maskz_loadu_ps(high, from.add(half * DEPTH + LANES));
+            _mm512_storeu_si512(to.add(half * LANES).cast(), bits(_mm512_cvtne2ps_pbh(high, low)));
+        }
+    }
+}
+
+/// `some` numbers from `d` on of two rows, those of the first below, and zeros for a row that is null.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; the rows are valid for reads, `to` for writes of sixteen words.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn narrow_pair(rows: [*const f32; 2], (d, some): (usize, usize), to: *mut f32) {
+    // SAFETY: the caller's promise; lanes that are not wanted are not read.
+    unsafe {
+        let [low, high] = rows.map(|row| {
+            if row.is_null() {
+                _mm512_setzero_ps()
+            } else {
+                _mm512_maskz_loadu_ps(first(some), row.wrapping_add(d))
+            }
+        });
+        let turns = std::mem::transmute::<[u16; 2 * LANES], __m512i>(TURNS);
+        let words = _mm512_permutexvar_epi16(turns, bits(_mm512_cvtne2ps_pbh(high, low)));
+        _mm512_storeu_si512(to.cast(), words);
+    }
+}
+
+/// Writes `some` numbers into the lower (0) or the upper (1) halves of the words of a line.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; the numbers are valid for reads, the line for writes.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn merge(from: *const f32, some: usize, half: usize, line: *mut f32) {
+    let halves = 0x5555_5555_u32 << half;
+    // SAFETY: the caller's promise; lanes that are not wanted are neither read nor written.
+    unsafe {
+        let numbers = _mm512_maskz_loadu_ps(first(some), from);
+        let turns = std::mem::transmute::<[u16; 2 * LANES], __m512i>(TURNS);
+        let words = _mm512_permutexvar_epi16(turns, bits(_mm512_cvtne2ps_pbh(numbers, numbers)));
+        _mm512_mask_storeu_epi16(line.cast(), halves, words);
+    }
+}
+
+/// The same bits.
+#[target_feature(enable = "avx512f")]
+fn bits(numbers: __m512bh) -> __m512i {
+    // SAFETY: both are 512 bits, and any bits will do.
+    unsafe { std::mem::transmute::<__m512bh, __m512i>(numbers) }
+}

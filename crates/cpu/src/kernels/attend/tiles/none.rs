@@ -1,0 +1,40 @@
+//! Elsewhere than on x86-64 there are no tiles: none of this is ever called.
+
+use std::ops::Range;
+
+use super::VECTORS;
+
+const NONE: &str = "this machine has no AMX";
+
+/// There are none.
+pub(super) struct Registers;
+
+impl Registers {
+    pub unsafe fn take() -> Self {
+        unreachable!("{NONE}")
+    }
+
+    pub unsafe fn dots(&self, _: (*const f32, usize), _: [*const f32; VECTORS], _: usize, _: *mut f32) {
+        unreachable!("{NONE}")
+    }
+}
+
+pub(super) unsafe fn mix(_: *const f32, _: &[*const f32], _: (*mut f32, usize), _: usize) {
+    unreachable!("{NONE}")
+}
+
+pub(super) unsafe fn narrow_row(_: (*const f32, usize), _: f32, _: (*mut f32, usize)) {
+    unreachable!("{NONE}")
+}
+
+pub(super) unsafe fn narrow_vectors(_: *const f32, _: Range<usize>, _: *mut f32) {
+    unreachable!("{NONE}")
+}
+
+pub(super) unsafe fn narrow_pair(_: [*const f32; 2], _: (usize, usize), _: *mut f32) {
+    unreachable!("{NONE}")
+}
+
+pub(super) unsafe fn merge(_: *const f32, _: usize, _: usize, _: *mut f32) {
+    unreachable!("{NONE}")
+}
