@@ -88,12 +88,14 @@ fn neither_the_batch_nor_the_threads_change_a_bit() {
 #[test]
 fn weights_stay_wide_where_they_are_told_to() {
     let batch = batch(&[(1, 5), (2, 40)]);
-    let wide = outputs(&Cpu::new(1), &batch);
+    // Without AMX attention is wide.
+    let cpu = || Cpu::new(1).with_dot(Dot::Scalar);
+    let wide = outputs(&cpu(), &batch);
     for precision in NARROW {
-        let all_kept = Cpu::new(1).with_precision(precision).keeping_wide(|_| true);
+        let all_kept = cpu().with_precision(precision).keeping_wide(|_| true);
         assert!(bits(&outputs(&all_kept, &batch)) == bits(&wide));
         // Only the table of words is narrow, so the stack before it has the same bits.
-        let table = Cpu::new(1).with_precision(precision).keeping_wide(|name| name != "tokens");
+        let table = cpu().with_precision(precision).keeping_wide(|name| name != "tokens");
         let found = outputs(&table, &batch);
         assert!(bits(&found[..1]) == bits(&wide[..1]) && bits(&found[1..]) != bits(&wide[1..]));
     }

@@ -48,7 +48,7 @@ pub(super) unsafe fn attend(call: &Call<'_>, outputs: &[Block], worker: &Worker<
             gathered.clear(call, part.count());
             // SAFETY: the caller's promise; parts are disjoint.
             unsafe {
-                scorer.walk(call, part, scores, |few| gathered.take_in(call, few));
+                scorer.walk(call, part, scores, |mut few| gathered.take_in(call, &mut few));
                 gathered.write(call, &part, outputs);
             }
         });
@@ -74,7 +74,7 @@ impl Gathered<'_> {
         self.mixed[..count * stride(call.op)].fill(0.0);
     }
 
-    fn take_in(&mut self, call: &Call<'_>, few: Few<'_>) {
+    fn take_in(&mut self, call: &Call<'_>, few: &mut Few<'_>) {
         let (stride, rows) = (stride(call.op), few.rows.clone());
         let mixed = &mut self.mixed[rows.start * stride..rows.end * stride];
         let (levels, sums) =
@@ -85,7 +85,7 @@ impl Gathered<'_> {
         let out = mixed.as_mut_ptr();
         if let Some(terms) = &mut self.terms {
             // SAFETY: the scorer has taken the registers; there is room for whole blocks of rows, as QUERIES is one.
-            return unsafe { tiles::mix(call, &few, terms, (out, stride)) };
+            return unsafe { tiles::mix(call, few, terms, (out, stride)) };
         }
         let mix = Mix {
             weights: few.scores.as_ptr(),
