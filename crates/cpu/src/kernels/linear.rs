@@ -10,7 +10,8 @@ use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
 use crate::narrow::{self, Format, Narrowing};
-use crate::then::Then;
+use crate::plan::After;
+use crate::then::{Other, Then};
 
 /// How a value becomes the B of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,11 +68,31 @@ unsafe fn multiply(call: Call<'_>, product: &Product, scratch: &mut [f32]) {
     });
 }
 
-/// `y = x Wᵀ + b`. Inputs: x, W packed, perhaps b.
+/// What `after` does, and the bias, if there is one: the inputs behind x and W.
+fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then) {
+    let mut rest = &call.inputs[2..];
+    let mut other = || match rest {
+        [before @ .., last] => {
+            rest = before;
+            Other { start: last.data, stride: last.width }
+        }
+        [] => unreachable!("the planner gives what `after` reads"),
+    };
+    let then = match after {
+        After::Nothing => Then::Nothing,
+        After::Activate(act) => Then::Activate(act),
+        After::Add => Then::Add(other()),
+        After::Gate(act) => Then::Gate(act, other()),
+    };
+    (rest.first().map(|bias| bias.data.cast_const()), then)
+}
+
+/// `y = after(x Wᵀ + b)`. Inputs: x, W packed, perhaps b, perhaps what `after` reads.
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn linear(call: Call<'_>, scratch: &mut [f32]) {
+pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
+    let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let product = Product {
         rows: y.rows,
@@ -81,9 +102,9 @@ pub(super) unsafe fn linear(call: Call<'_>, scratch: &mut [f32]) {
         b: w.data,
         c: y.data,
         c_stride: y.width,
-        bias: call.inputs.get(2).map(|bias| bias.data.cast_const()),
+        bias,
         begin: Begin::Zero,
-        then: Then::Nothing,
+        then,
     };
     // SAFETY: the caller's promise.
     unsafe { multiply(call, &product, scratch) };
@@ -104,11 +125,13 @@ pub(super) unsafe fn narrow(format: Format, call: Call<'_>) {
     });
 }
 
-/// `y = x Wᵀ + b` with narrow numbers. Inputs: x narrowed, W narrow, perhaps b; x had `k` columns.
+/// `y = after(x Wᵀ + b)` with narrow numbers. Inputs: x narrowed, W narrow, perhaps b, perhaps what `after` reads; x had `k`
+/// columns.
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn narrow_product(format: Format, k: usize, call: Call<'_>) {
+pub(super) unsafe fn narrow_product((format, k): (Format, usize), after: After, call: Call<'_>) {
+    let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let product = narrow::Product {
         format,
@@ -119,8 +142,8 @@ pub(super) unsafe fn narrow_product(format: Format, k: usize, call: Call<'_>) {
         b: w.data,
         c: y.data,
         c_stride: y.width,
-        bias: call.inputs.get(2).map(|bias| bias.data.cast_const()),
-        then: Then::Nothing,
+        bias,
+        then,
     };
     call.worker.share(product.items(), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has

@@ -10,6 +10,7 @@ use glassformer_graph::{Capacity, Op, Shape};
 use crate::context::{Block, Context};
 use crate::gemm::Product;
 use crate::narrow::Format;
+use crate::plan::After;
 use crate::team::Worker;
 
 mod adaptive;
@@ -37,8 +38,10 @@ pub(crate) enum Kernel {
     Pack(Packs),
     /// Narrows a value as the A of a product.
     Narrow(Format),
-    /// A product of what comes narrowed: x, W and perhaps a bias; x had `k` columns.
-    NarrowProduct { format: Format, k: usize },
+    /// A product, and what follows it: x, W packed, perhaps a bias, perhaps what follows reads.
+    Product(After),
+    /// The same of what comes narrowed; x had `k` columns.
+    NarrowProduct { format: Format, k: usize, after: After },
     /// Computes the angles of this run's rows.
     Turns(Rotate),
     /// Copies what came from outside.
@@ -50,7 +53,7 @@ impl Kernel {
     pub fn is_by_rows(&self) -> bool {
         match self {
             Self::Op(op) => op_is_by_rows(op),
-            Self::Narrow(_) | Self::NarrowProduct { .. } | Self::Copy => true,
+            Self::Narrow(_) | Self::Product(_) | Self::NarrowProduct { .. } | Self::Copy => true,
             Self::Pack(_) | Self::Turns(_) => false,
         }
     }
@@ -322,7 +325,10 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::Op(op) => run_op(op, call, scratch),
             Kernel::Pack(packs) => linear::pack(*packs, call),
             Kernel::Narrow(format) => linear::narrow(*format, call),
-            Kernel::NarrowProduct { format, k } => linear::narrow_product(*format, *k, call),
+            Kernel::Product(after) => linear::linear(*after, call, scratch),
+            Kernel::NarrowProduct { format, k, after } => {
+                linear::narrow_product((*format, *k), *after, call);
+            }
             Kernel::Turns(op) => position::turns(op, call),
             Kernel::Copy => map::copy(call),
         }
@@ -340,7 +346,7 @@ unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
             Op::Sinusoid(op) => position::sinusoid(op, call),
             Op::Lookup(op) => gather::lookup(op, call),
             Op::LookupGrad(op) => gather::lookup_grad(op, call),
-            Op::Linear(_) | Op::LinearInputGrad(_) => linear::linear(call, scratch),
+            Op::Linear(_) | Op::LinearInputGrad(_) => linear::linear(After::Nothing, call, scratch),
             Op::LinearWeightGrad(_) => linear::linear_weight_grad(call, scratch),
             Op::Add(_) => map::map_two(call, map::Sum),
             Op::Mul(_) => map::map_two(call, map::Product),

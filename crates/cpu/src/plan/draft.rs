@@ -11,6 +11,7 @@ use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Si
 
 use super::band::{self, Seen, Stretch};
 use super::constants::Wanted;
+use super::fuse::{After, Fused, Fusions};
 use super::layout::{Life, lines, place};
 use super::precision::Choice;
 use crate::gemm::Packed;
@@ -172,7 +173,12 @@ impl<'a> Draft<'a> {
             let slot = draft.outside(Count::Rows(info.shape.rows), info.shape.width, Home::Input(index));
             draft.of_value.insert(value, slot);
         }
-        graph.nodes().iter().for_each(|node| draft.node(node));
+        let fusions = Fusions::of(graph);
+        for (index, node) in graph.nodes().iter().enumerate() {
+            if !fusions.done.contains(&index) {
+                draft.node(node, fusions.products.get(&index));
+            }
+        }
         let outputs = graph.outputs().iter().map(|&(_, value)| draft.output(value)).collect();
         draft.finish(outputs)
     }
@@ -301,21 +307,27 @@ impl<'a> Draft<'a> {
         self.steps.push(Step { operands, inputs: count, phase, ..step });
     }
 
-    fn node(&mut self, node: &Node) {
+    /// Appends `node`, with what follows it.
+    fn node(&mut self, node: &Node, fused: Option<&Fused>) {
         let shapes: Vec<Shape> = node.inputs.iter().map(|&input| self.graph.shape(input)).collect();
         let needs = needs(&node.op, &shapes, self.capacity);
         self.scratch = self.scratch.max(needs.scratch);
-        let (step, inputs) = if let Some(format) = self.narrow(node) {
+        let after = fused.map_or(After::Nothing, |fused| fused.after);
+        let (step, mut inputs) = if let Some(format) = self.narrow(node) {
             let k = shapes[0].width;
-            let step = Step::new(Kernel::NarrowProduct { format, k }, Work::Narrow { k });
+            let step = Step::new(Kernel::NarrowProduct { format, k, after }, Work::Narrow { k });
             (step, self.narrow_product(node, format))
+        } else if fused.is_some() {
+            (Step::new(Kernel::Product(after), needs.work), self.inputs(node, &needs.reads))
         } else {
             let step = Step::new(Kernel::Op(node.op.clone()), needs.work);
             (step, self.inputs(node, &needs.reads))
         };
 
+        inputs.extend(fused.and_then(|fused| fused.other).map(|other| self.value(other)));
+
         let mut outputs = Vec::new();
-        for &value in &node.outputs {
+        for &value in fused.map_or(&node.outputs[..], |fused| std::slice::from_ref(&fused.output)) {
             let Shape { rows, width } = self.graph.shape(value);
             let slot = self.inside(self.count(node, rows), width, self.capacity.count(rows) * width);
             self.of_value.insert(value, slot);

@@ -23,9 +23,11 @@ use draft::{Count, Deal, Draft, Drafted, Home, Slot, SlotId, Step};
 mod band;
 mod constants;
 mod draft;
+mod fuse;
 mod layout;
 mod precision;
 
+pub(crate) use fuse::After;
 use precision::Choice;
 pub use precision::Precision;
 

@@ -1,0 +1,97 @@
+//! Which steps follow a product so closely that the product does them: the sum with a residual, an activation, a gate.
+//!
+//! What the product gives is then never written by itself. So it must have no other reader, nor be an output; where a tap
+//! asks for it, the steps stay apart and the bits are the same.
+
+use std::collections::{HashMap, HashSet};
+
+use glassformer_graph::ops::Activation;
+use glassformer_graph::{Graph, Node, Op, Origin, Value};
+
+/// What is done to a product at last.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum After {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// f(x).
+    Activate(Activation),
+    /// x + o, where o is a further input.
+    Add,
+    /// f(o) · x, where o is a further input.
+    Gate(Activation),
+}
+
+/// A product with what follows it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fused {
+    pub after: After,
+    /// The further input.
+    pub other: Option<Value>,
+    /// What both give together.
+    pub output: Value,
+}
+
+/// Which nodes are joined.
+#[derive(Default)]
+pub(super) struct Fusions {
+    /// By the number of the product's node.
+    pub products: HashMap<usize, Fused>,
+    /// The nodes that products do.
+    pub done: HashSet<usize>,
+}
+
+impl Fusions {
+    /// Those of `graph`.
+    pub fn of(graph: &Graph) -> Self {
+        let readers = readers(graph);
+        let before = |value: Value, product: usize| match graph.info(value).origin {
+            Origin::Leaf(_) => true,
+            Origin::Node(node, _) => node.0 < product,
+        };
+        let mut fusions = Self::default();
+        for (product, node) in graph.nodes().iter().enumerate() {
+            let (Op::Linear(_), &[value]) = (&node.op, &node.outputs[..]) else { continue };
+            let Some(&Reader::Node(reader)) = readers.get(&value) else { continue };
+            let Some(fused) = joined(value, &graph.nodes()[reader]) else { continue };
+            if fused.other.is_none_or(|other| before(other, product)) {
+                fusions.products.insert(product, fused);
+                fusions.done.insert(reader);
+            }
+        }
+        fusions
+    }
+}
+
+/// Who reads a value.
+#[derive(Clone, Copy)]
+enum Reader {
+    /// One node, once.
+    Node(usize),
+    /// More than one, or whoever reads the outputs.
+    Others,
+}
+
+fn readers(graph: &Graph) -> HashMap<Value, Reader> {
+    let mut readers = HashMap::new();
+    for (index, node) in graph.nodes().iter().enumerate() {
+        for &value in &node.inputs {
+            readers.entry(value).and_modify(|reader| *reader = Reader::Others).or_insert(Reader::Node(index));
+        }
+    }
+    for &(_, value) in graph.outputs() {
+        readers.insert(value, Reader::Others);
+    }
+    readers
+}
+
+/// What `node` does to the product `value`, if a product can do that.
+fn joined(value: Value, node: &Node) -> Option<Fused> {
+    let (after, other) = match (&node.op, &node.inputs[..]) {
+        (Op::Activate(op), _) => (After::Activate(op.act), None),
+        (Op::Add(_), &[a, b]) => (After::Add, Some(if a == value { b } else { a })),
+        (Op::Gate(op), &[gate, up]) if up == value => (After::Gate(op.act), Some(gate)),
+        _ => return None,
+    };
+    node.outputs.first().map(|&output| Fused { after, other, output })
+}
