@@ -7,8 +7,9 @@ mod write;
 
 use std::path::PathBuf;
 
-use clap::builder::PossibleValuesParser;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
+use glassformer::cpu::narrow::Dot;
 use glassformer::formula::NAMES;
 
 use crate::texts::Texts;
@@ -73,6 +74,12 @@ pub struct Globals {
     /// How many threads compute; all cores if not given
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
+    /// What weights are held and multiplied in; auto means f32
+    #[arg(long, global = true, value_enum, default_value_t = Dtype::Auto)]
+    pub dtype: Dtype,
+    /// The instructions to compute with; the best of this machine if not given
+    #[arg(long, global = true, value_name = "SET", value_parser = instructions())]
+    pub isa: Option<Dot>,
     /// Whether output is coloured: auto means on a terminal, unless `NO_COLOR` is set
     #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
     pub color: Color,
@@ -82,6 +89,28 @@ pub struct Globals {
     /// Say more about what is done
     #[arg(short, long, global = true)]
     pub verbose: bool,
+}
+
+/// Words for instructions, of which this machine has some.
+fn instructions() -> impl TypedValueParser<Value = Dot> {
+    PossibleValuesParser::new(Dot::ALL.map(Dot::word)).try_map(|word| {
+        let known = Dot::available();
+        let list = || known.iter().map(|dot| dot.word()).collect::<Vec<_>>().join(", ");
+        known
+            .iter()
+            .copied()
+            .find(|dot| dot.word() == word)
+            .ok_or_else(|| format!("this machine does not have them; it has {}", list()))
+    })
+}
+
+/// What weights are held and multiplied in.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Dtype {
+    Auto,
+    F32,
+    Bf16,
+    Int8,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

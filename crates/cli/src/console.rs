@@ -4,10 +4,11 @@ use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::thread::available_parallelism;
 
-use glassformer::Cpu;
+use glassformer::cpu::narrow::Dot;
 use glassformer::explain::{Lang, Paint};
+use glassformer::{Cpu, Precision};
 
-use crate::args::{Color, Globals, Language};
+use crate::args::{Color, Dtype, Globals, Language};
 use crate::failure::Failure;
 
 /// How much is said besides results.
@@ -23,6 +24,8 @@ pub struct Console {
     color: Color,
     talk: Talk,
     threads: Option<usize>,
+    dtype: Dtype,
+    isa: Option<Dot>,
 }
 
 /// Columns of a line where there is no terminal, and how far lines adapt to one.
@@ -37,7 +40,8 @@ impl Console {
             (false, true) => Talk::Verbose,
             (false, false) => Talk::Usual,
         };
-        Self { color: globals.color, talk, threads: globals.threads.map(usize::from) }
+        let threads = globals.threads.map(usize::from);
+        Self { color: globals.color, talk, threads, dtype: globals.dtype, isa: globals.isa }
     }
 
     /// Says what was done.
@@ -100,7 +104,26 @@ impl Console {
 
     /// What runs the models.
     pub fn backend(&self) -> Cpu {
-        Cpu::new(self.threads())
+        let cpu = match self.isa {
+            None => Cpu::new(self.threads()),
+            Some(dot) => Cpu::with_isa(self.threads(), dot.isa()).with_dot(dot),
+        };
+        let cpu = cpu.with_precision(match self.dtype {
+            Dtype::Auto | Dtype::F32 => Precision::F32,
+            Dtype::Bf16 => Precision::Bf16,
+            Dtype::Int8 => Precision::Int8,
+        });
+        self.detail(|| {
+            let (threads, isa) = (cpu.threads(), cpu.isa());
+            let how = match cpu.precision() {
+                Precision::F32 => format!("f32 with {isa}"),
+                narrow @ (Precision::Bf16 | Precision::Int8) => {
+                    format!("{narrow} with {}, and the rest with {isa}", cpu.dot())
+                }
+            };
+            format!("computing in {how}; threads: {threads}")
+        });
+        cpu
     }
 }
 

@@ -38,9 +38,10 @@
 //! ```
 //!
 //! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
-//! [`families`], [`tasks`], [`tokens`], [`weights`] and [`tensor`], one module for each part.
+//! [`families`], [`tasks`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part.
 #![forbid(unsafe_code)]
 
+pub use glassformer_cpu as cpu;
 pub use glassformer_engine as engine;
 pub use glassformer_explain as explain;
 pub use glassformer_families as families;
@@ -53,7 +54,7 @@ pub use glassformer_tokens as tokens;
 pub use glassformer_train as train;
 pub use glassformer_weights as weights;
 
-pub use glassformer_cpu::Cpu;
+pub use glassformer_cpu::{Cpu, Precision};
 pub use glassformer_engine::{
     Decoding, Finish, Forward, Generated, Generator, Request, Room, Sampling, Sequence, Session,
 };

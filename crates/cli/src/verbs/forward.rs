@@ -22,7 +22,8 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     }
     let start = Instant::now();
     let mut tensors = BTreeMap::new();
-    let forward = Forward::whole(model, &console.backend(), &sequences)?;
+    let backend = console.backend();
+    let forward = Forward::whole(model, &backend, &sequences)?;
     for name in forward.names() {
         for index in 0..sequences.len() {
             if let Some(tensor) = slice(&forward, name, index) {
@@ -32,7 +33,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     }
     if args.trace {
         for (index, sequence) in sequences.iter().enumerate() {
-            for traced in Trace::run(model, &console.backend(), sequence)?.values() {
+            for traced in Trace::run(model, &backend, sequence)?.values() {
                 tensors.insert(format!("{index}.{}", traced.name), traced.tensor.clone());
             }
         }

@@ -69,8 +69,10 @@ fn check(case: &Case, ran: &Ran) -> Result<(), String> {
     if ran.code != Some(2) || !ran.out.is_empty() || ran.err.contains("panicked") {
         return Err("it is not refused".to_owned());
     }
-    // Besides the failure, -v says how the model was opened and what the run took.
-    let said: Vec<&str> = ran.err.lines().filter(|line| !line.starts_with("opened ")).collect();
+    // Besides the failure, -v says how the model was opened, what runs it and what the run took.
+    let details = ["opened ", "computing in "];
+    let is_detail = |line: &&str| details.iter().any(|begin| line.starts_with(begin));
+    let said: Vec<&str> = ran.err.lines().filter(|line| !is_detail(line)).collect();
     let [error, list @ .., hint, peak] = said.as_slice() else {
         return Err("there is no error with a hint".to_owned());
     };

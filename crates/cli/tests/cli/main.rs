@@ -6,6 +6,7 @@ mod explain;
 mod formula;
 mod forward;
 mod generate;
+mod precision;
 mod tasks;
 mod writing;
 

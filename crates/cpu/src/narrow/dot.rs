@@ -31,6 +31,18 @@ impl Dot {
         Self::ALL.into_iter().rfind(fits).unwrap_or(Self::Scalar)
     }
 
+    /// The word for it on a command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            Self::Avx2 => "avx2",
+            Self::AvxVnni => "avx-vnni",
+            Self::Avx512 => "avx512",
+            Self::Avx512Dot => "avx512-dot",
+            Self::Amx => "amx",
+        }
+    }
+
     /// Those of this machine, from the weakest to the strongest: what tests run over.
     pub fn available() -> Vec<Self> {
         Self::ALL.into_iter().filter(|dot| dot.is_available()).collect()

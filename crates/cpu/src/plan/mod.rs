@@ -140,6 +140,21 @@ impl Cpu {
         Self { band: rows.max(1), ..self }
     }
 
+    /// The vector instructions that it uses.
+    pub fn isa(&self) -> Isa {
+        self.isa
+    }
+
+    /// The instructions that it multiplies narrow numbers by.
+    pub fn dot(&self) -> Dot {
+        self.dot
+    }
+
+    /// What it holds and multiplies weights in.
+    pub fn precision(&self) -> Precision {
+        self.choice.precision
+    }
+
     /// How many threads it has.
     pub fn threads(&self) -> usize {
         self.team.size()

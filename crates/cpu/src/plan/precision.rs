@@ -20,6 +20,16 @@ pub enum Precision {
     Int8,
 }
 
+impl fmt::Display for Precision {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::F32 => "f32",
+            Self::Bf16 => "bf16",
+            Self::Int8 => "int8",
+        })
+    }
+}
+
 /// The precision of a backend, and which weights are exempt from it.
 #[derive(Clone)]
 pub(super) struct Choice {
