@@ -35,6 +35,7 @@ fn main() -> Result<(), Error> {
             ("512 × 512, size 64", dense, 512),
             ("512 × 512, size 32", attention(1, 1, 32), 512),
             ("512 × 512, size 128", attention(1, 1, 128), 512),
+            ("128 × 128, 12 heads", attention(12, 12, 64), 128),
             ("512, looking back", past, 512),
             ("512, looking back, 4 heads a key", Attend { reach: Reach::Past, ..attention(4, 1, 64) }, 512),
             ("512, buckets", Attend { relative: Relative::Buckets { max_distance: 128 }, ..dense }, 512),

@@ -1,10 +1,10 @@
 //! A request under way: its search, and the lanes that the search follows.
 
-use glassformer_graph::{Error as GraphError, PAGE, Pages};
+use glassformer_graph::{Ask, Error as GraphError, PAGE, Pages};
 
 use crate::generate::{Prepared, Reading};
 use crate::processors::{Rules, Scratch};
-use crate::search::{Search, Turn};
+use crate::search::{Scores, Search, Turn};
 use crate::{Error, Event, Request};
 
 /// A request that waits, runs, or was sent back to wait.
@@ -147,21 +147,24 @@ impl Job {
         self.lanes.iter().map(same).min().unwrap_or(0).min(first.len() - 1)
     }
 
-    /// Chooses the next tokens from `rows`, the scores of each lane. True when it is done.
+    /// What its search wants to know of the scores of each lane, if it does not want all of them; and what is ruled out.
+    pub fn short(&self, prepared: &Prepared) -> Option<(Ask, Vec<u32>)> {
+        let lanes: Vec<&[u32]> = self.lanes.iter().map(|lane| lane.tokens.as_slice()).collect();
+        self.search.short(&rules(&self.request, prepared), &lanes)
+    }
+
+    /// Chooses the next tokens from the scores of each lane. Nothing when it is done.
     pub fn choose(
         &mut self,
         prepared: &Prepared,
-        rows: &mut [f32],
+        scores: Scores<'_>,
         scratch: &mut Scratch,
         events: &mut Vec<Event>,
     ) -> Result<Vec<(usize, u32)>, Error> {
-        let Request { source, prompt, decoding, stopper, .. } = &self.request;
-        let source = if prepared.encode.is_some() { source } else { prompt };
-        let longest = decoding.longest(prompt.len());
-        let rules = Rules { decoding, source, prompt: prompt.len(), longest };
+        let (rules, stopper) = (rules(&self.request, prepared), &self.request.stopper);
         let lanes = self.lanes.iter().map(|lane| lane.tokens.as_slice()).collect();
         let mut turn = Turn { rules, stopper: stopper.as_deref(), lanes, scratch };
-        let next = self.search.step(&mut turn, rows).map_err(|what| Error::Request {
+        let next = self.search.step(&mut turn, scores).map_err(|what| Error::Request {
             request: self.number,
             what,
             hint: "check the model's weights, and what is banned".into(),
@@ -199,4 +202,10 @@ impl Job {
         let outputs = self.search.into_outputs(self.request.decoding.returns);
         Event::Done { request: self.number, outputs }
     }
+}
+
+fn rules<'r>(request: &'r Request, prepared: &Prepared) -> Rules<'r> {
+    let Request { source, prompt, decoding, .. } = request;
+    let source = if prepared.encode.is_some() { source } else { prompt };
+    Rules { decoding, source, prompt: prompt.len(), longest: decoding.longest(prompt.len()) }
 }

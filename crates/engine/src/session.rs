@@ -4,17 +4,21 @@
 //! Pages are the only memory that grows with the texts, and there are only so many. When they run out, the youngest request
 //! gives its pages back and waits; when there is room again, what it had written is read again, and it goes on.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use glassformer_graph::{Batch, Span, State};
+use glassformer_graph::{Ask, Batch, Leaders, Span, State, Sum};
 
 use crate::admit::admit;
 use crate::forward::source_rows;
 use crate::generate::Prepared;
 use crate::job::{Job, Piece};
 use crate::processors::Scratch;
+use crate::search::{Scores, Short};
 use crate::{Error, Event, Request};
+
+/// The most scores of a row that are worth finding without reading it all here.
+const MOST_LEADERS: usize = 64;
 
 /// Requests under way and waiting.
 pub struct Session {
@@ -27,6 +31,7 @@ pub struct Session {
     submitted: usize,
     preempted: usize,
     scratch: Scratch,
+    leaders: Leaders,
     batch: Batch<'static>,
 }
 
@@ -41,6 +46,7 @@ impl Session {
             submitted: 0,
             preempted: 0,
             scratch: Scratch::default(),
+            leaders: Leaders::default(),
             batch: Batch::default(),
         }
     }
@@ -208,8 +214,28 @@ impl Session {
         Ok(self.prepared.step.run(&mut self.state, &self.batch)?)
     }
 
+    /// Finds the largest scores for all requests that need no more, and says by their places what is ruled out in each.
+    fn shorts(&mut self, pieces: &[(usize, Piece)]) -> HashMap<usize, Vec<u32>> {
+        let mut wanted = Ask { most: 0, sum: Sum::Numbers };
+        let mut shorts = HashMap::new();
+        for &(place, _) in pieces.iter().filter(|(_, piece)| piece.last) {
+            let short = self.running[place].short(&self.prepared);
+            if let Some((ask, banned)) = short.filter(|(ask, _)| ask.most <= MOST_LEADERS) {
+                wanted.most = wanted.most.max(ask.most);
+                wanted.sum = if ask.sum == Sum::LogExp { Sum::LogExp } else { wanted.sum };
+                shorts.insert(place, banned);
+            }
+        }
+        if !shorts.is_empty() {
+            let logits = self.prepared.logits;
+            self.prepared.step.leaders(&self.state, logits, wanted, &mut self.leaders);
+        }
+        shorts
+    }
+
     /// Lets every request whose scores are there choose.
     fn choose(&mut self, pieces: &[(usize, Piece)]) -> Vec<Event> {
+        let shorts = self.shorts(pieces);
         let mut events = Vec::new();
         let mut row = 0;
         let mut over = Vec::new();
@@ -221,7 +247,15 @@ impl Session {
             let rows = self.state.output_rows(self.prepared.logits);
             let scores = self.state.output_mut(self.prepared.logits);
             let width = scores.len() / rows;
-            let own = &mut scores[row * width..(row + count) * width];
+            let own = match shorts.get(&place) {
+                Some(banned) => Scores::Leaders(Short {
+                    leaders: &self.leaders,
+                    first: row,
+                    width,
+                    banned: banned.clone(),
+                }),
+                None => Scores::Rows(&mut scores[row * width..(row + count) * width]),
+            };
             row += count;
             let job = &mut self.running[place];
             match job.choose(&self.prepared, own, &mut self.scratch, &mut events) {

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use glassformer_tensor::Tensor;
 
 use crate::ops::{Attend, Ids, Keys, Squeeze, SqueezeGrad, Which};
-use crate::{Batch, Error, Graph, Leaf, Op, Rows, Shape, Side, Slot, State};
+use crate::{Ask, Batch, Error, Graph, Leaders, Leaf, Op, Rows, Shape, Side, Slot, State};
 
 /// Turns graphs into something that runs.
 pub trait Backend: Send + Sync {
@@ -33,6 +33,13 @@ pub trait Runner: Send + Sync {
     /// # Errors
     /// If the batch is larger than the capacity or holds an id beyond its table.
     fn run(&self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error>;
+
+    /// The largest numbers of each row of output `output` of the last run: a search for tokens would otherwise read a whole
+    /// vocabulary of scores by itself.
+    fn leaders(&self, state: &State, output: usize, ask: Ask, into: &mut Leaders) {
+        let width = self.graph().shape(self.graph().outputs()[output].1).width;
+        into.find(ask, state.output(output), width);
+    }
 }
 
 /// Where weights come from: a file, a map, a model being trained.

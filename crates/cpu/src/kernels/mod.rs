@@ -18,6 +18,7 @@ mod attend;
 mod bend;
 mod gather;
 mod halt;
+mod leaders;
 mod linear;
 mod map;
 mod norm;
@@ -26,6 +27,7 @@ mod row;
 mod softmax;
 mod split;
 
+pub(crate) use leaders::leaders;
 pub(crate) use linear::Packs;
 
 /// What a step does.

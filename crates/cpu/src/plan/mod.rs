@@ -4,11 +4,12 @@
 //! stand between phases (see [`draft`]).
 
 use std::num::NonZeroUsize;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use glassformer_graph::{
-    Backend, Batch, Capacity, Constants, Error, Graph, Limits, Op, Pages, Rows, Runner, State, View,
+    Ask, Backend, Batch, Capacity, Constants, Error, Graph, Leaders, Limits, Op, Pages, Rows, Runner, State,
+    View,
 };
 
 use crate::context::{Block, Context, PagesAt, pairs};
@@ -301,7 +302,35 @@ impl Runner for Plan {
         *state.views_mut() = views;
         Ok(())
     }
+
+    fn leaders(&self, state: &State, output: usize, ask: Ask, into: &mut Leaders) {
+        let width = self.graph.shape(self.graph.outputs()[output].1).width.max(1);
+        let rows = state.output(output).chunks_exact(width);
+        into.clear(ask, rows.len(), width);
+        if into.each == 0 {
+            return into.find(ask, state.output(output), width);
+        }
+        let (numbers, count, each) = (state.output(output), rows.len(), into.each);
+        let answers = into.found.chunks_exact_mut(each).zip(&mut into.sums);
+        let answers: Vec<_> = answers.map(Mutex::new).collect();
+        let walk = |worker: &Worker<'_>| {
+            worker.share(count, |index| {
+                let (found, sum) = &mut *answers[index].lock().unwrap_or_else(PoisonError::into_inner);
+                let row = &numbers[index * width..(index + 1) * width];
+                // SAFETY: the instruction set is one of this machine.
+                **sum = unsafe { kernels::leaders(self.isa, ask, row, found) };
+            });
+        };
+        if count > 1 && count * width > WORTH_SHARING {
+            self.team.run(&walk);
+        } else {
+            self.team.run_alone(walk);
+        }
+    }
 }
+
+/// Numbers from which on several threads look for the largest.
+const WORTH_SHARING: usize = 1 << 15;
 
 /// Whether this machine multiplies tiles of `bf16`, and rounds to it.
 fn has_tiles() -> bool {

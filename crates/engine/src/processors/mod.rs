@@ -89,18 +89,63 @@ impl Rules<'_> {
             penalties::decay(beyond, factor, &decoding.end, row);
         }
         bans::ban(&decoding.suppress, row);
-        let one_later = self.prompt == 1 && decoding.forced_first.is_some();
-        if history.len() == self.prompt + usize::from(one_later) {
+        if self.begins(history.len()) {
             bans::ban(&decoding.begin_suppress, row);
         }
+    }
+
+    /// The tokens that are ruled out after `len` tokens, where the rules do nothing else to a row, and nothing is drawn or
+    /// told of it.
+    pub fn only_bans(&self, len: usize) -> Option<Vec<u32>> {
+        let decoding = self.decoding;
+        let untouched = decoding.sequence_bias.is_empty()
+            && decoding.diversity_penalty == 0.0
+            && decoding.encoder_repetition_penalty == 1.0
+            && decoding.repetition_penalty == 1.0
+            && decoding.presence_penalty == 0.0
+            && decoding.frequency_penalty == 0.0
+            && decoding.no_repeat_ngram == 0
+            && decoding.encoder_no_repeat_ngram == 0
+            && decoding.bad_words.iter().all(|run| run.len() == 1)
+            && decoding.length_decay.is_none();
+        let asked = decoding.sampling.is_none()
+            && decoding.logprobs.is_none()
+            && !decoding.renormalize
+            && !decoding.remove_invalid;
+        let forced = decoding.forced_first.is_some_and(|_| len == 1)
+            || (len + 1 == self.longest && !decoding.forced_last.is_empty());
+        if !untouched || !asked || forced {
+            return None;
+        }
+        let words = decoding.bad_words.iter().flatten().filter(|token| !decoding.end.contains(token));
+        let mut banned: Vec<u32> = words.chain(&decoding.suppress).copied().collect();
+        if len < self.shortest() {
+            banned.extend(&decoding.end);
+        }
+        if self.begins(len) {
+            banned.extend(&decoding.begin_suppress);
+        }
+        banned.sort_unstable();
+        banned.dedup();
+        Some(banned)
+    }
+
+    /// How long the target must be before it may end.
+    fn shortest(&self) -> usize {
+        let Decoding { min_new_tokens, min_length, .. } = self.decoding;
+        min_new_tokens.map_or(*min_length, |new| self.prompt.saturating_add(new))
+    }
+
+    /// Whether the token after `len` others is the first that is chosen freely.
+    fn begins(&self, len: usize) -> bool {
+        let one_later = self.prompt == 1 && self.decoding.forced_first.is_some();
+        len == self.prompt + usize::from(one_later)
     }
 
     /// What depends on how many tokens there are.
     fn lengths(&self, len: usize, row: &mut [f32]) {
         let decoding = self.decoding;
-        let shortest =
-            decoding.min_new_tokens.map_or(decoding.min_length, |new| self.prompt.saturating_add(new));
-        if len < shortest {
+        if len < self.shortest() {
             bans::ban(&decoding.end, row);
         }
         if let Some(first) = decoding.forced_first.filter(|_| len == 1) {

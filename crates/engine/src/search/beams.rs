@@ -2,7 +2,7 @@
 //! are kept by their score over a power of their length.
 
 use super::sampling::gumbel;
-use super::{Next, Turn, candidates, length, not_numbers};
+use super::{Next, Short, Turn, candidates, length, not_numbers};
 use crate::processors::softmax::log_softmax;
 use crate::{EarlyStopping, Finish, Generated, Sampling};
 
@@ -55,13 +55,53 @@ impl Beams {
             turn.rules.finish(row);
         }
         let found = self.find(turn, rows, width);
+        Ok(self.follow(turn, &found, width))
+    }
+
+    /// The same where the largest scores are enough.
+    pub fn step_short(&mut self, turn: &mut Turn<'_>, short: &Short<'_>) -> Result<Next, String> {
+        self.raw.clear();
+        let most = candidates(turn.rules.decoding, self.count);
+        let best = &mut turn.scratch.best;
+        best.start(most.min(self.running.len() * short.width));
+        for (beam, &score) in self.running.iter().enumerate() {
+            let (scores, sum) = short.lane(if turn.lanes.len() == 1 { 0 } else { beam }, most);
+            if sum.is_nan() {
+                return Err(not_numbers());
+            }
+            let mut scores: Vec<(f32, u32)> = scores.collect();
+            // In the order of tokens, so that of equal sums the first token's is kept.
+            scores.sort_unstable_by_key(|&(_, token)| token);
+            for (log, token) in scores {
+                let log = (f64::from(log) - sum) as f32;
+                best.insert(log + score, (beam * short.width) as u32 + token);
+            }
+        }
+        let candidate = |&(score, at): &(f32, u32)| {
+            let (beam, token) = (at as usize / short.width, at as usize % short.width);
+            Candidate { beam, token: token as u32, score, finish: None }
+        };
+        let mut found: Vec<Candidate> = best.found().iter().map(candidate).collect();
+        for candidate in &mut found {
+            candidate.finish = turn.finish(lane(turn, candidate.beam), candidate.token);
+        }
+        Ok(self.follow(turn, &found, short.width))
+    }
+
+    /// How many beams there are.
+    pub fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Keeps what ended, and says what goes on.
+    fn follow(&mut self, turn: &Turn<'_>, found: &[Candidate], width: usize) -> Next {
         for candidate in found.iter().take(self.count) {
             self.end(turn, candidate, width);
         }
-        let going = self.go_on(turn, &found, width);
-        let over = self.over(turn, &found);
+        let going = self.go_on(turn, found, width);
+        let over = self.over(turn, found);
         let lanes = going.iter().map(|candidate| (lane(turn, candidate.beam), candidate.token));
-        Ok(Next { lanes: if over { Vec::new() } else { lanes.collect() }, told: Vec::new() })
+        Next { lanes: if over { Vec::new() } else { lanes.collect() }, told: Vec::new() }
     }
 
     /// The best continuations, or drawn ones, in the order in which they were found.

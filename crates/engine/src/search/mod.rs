@@ -8,6 +8,8 @@ mod walk;
 
 use std::fmt;
 
+use glassformer_graph::{Ask, Leaders, Sum};
+
 use crate::processors::{Rules, Scratch};
 use crate::{Decoding, Finish, Generated, Token};
 
@@ -19,6 +21,34 @@ pub(crate) use walk::Walk;
 pub trait Stopper: fmt::Debug + Send + Sync {
     /// Whether a text with these new tokens is over. It is asked for every candidate of a beam search, in any order.
     fn stops(&self, new: &[u32]) -> bool;
+}
+
+/// What a search sees of the scores of its lanes.
+pub(crate) enum Scores<'s> {
+    /// All of them, one row after the other, to be changed.
+    Rows(&'s mut [f32]),
+    /// The largest of each row. The rules do nothing but rule these tokens out, in every lane.
+    Leaders(Short<'s>),
+}
+
+/// The largest scores of some lanes.
+pub(crate) struct Short<'s> {
+    pub leaders: &'s Leaders,
+    /// The row of the first lane.
+    pub first: usize,
+    /// How many tokens there are.
+    pub width: usize,
+    /// What is ruled out.
+    pub banned: Vec<u32>,
+}
+
+impl Short<'_> {
+    /// The scores and tokens of `lane` that are not ruled out, the largest first, at most `most`; and what was asked about
+    /// the whole row.
+    fn lane(&self, lane: usize, most: usize) -> (impl Iterator<Item = (f32, u32)> + '_, f64) {
+        let (found, sum) = self.leaders.row(self.first + lane);
+        (found.iter().copied().filter(|(_, token)| !self.banned.contains(token)).take(most), sum)
+    }
 }
 
 /// What a search is told besides the rows.
@@ -83,15 +113,30 @@ impl Search {
         }
     }
 
-    /// Takes one step. `rows` holds the scores of each lane, one row after the other, and is changed.
+    /// How many of the largest scores of each lane are enough for the next step, where some are, with those that are ruled
+    /// out; and what else is wanted of a row.
+    pub fn short(&self, rules: &Rules<'_>, lanes: &[&[u32]]) -> Option<(Ask, Vec<u32>)> {
+        let (most, sum) = match self {
+            Self::Walk(_) => (1, Sum::Numbers),
+            Self::Beams(beams) => (candidates(rules.decoding, beams.count()), Sum::LogExp),
+            Self::Groups(_) => return None,
+        };
+        let banned = rules.only_bans(lanes.first()?.len())?;
+        Some((Ask { most: most + banned.len(), sum }, banned))
+    }
+
+    /// Takes one step.
     ///
     /// # Errors
     /// If the scores are not numbers, or nothing can be drawn from them.
-    pub fn step(&mut self, turn: &mut Turn<'_>, rows: &mut [f32]) -> Result<Next, String> {
-        match self {
-            Self::Walk(walk) => walk.step(turn, rows),
-            Self::Beams(beams) => beams.step(turn, rows),
-            Self::Groups(groups) => groups.step(turn, rows),
+    pub fn step(&mut self, turn: &mut Turn<'_>, scores: Scores<'_>) -> Result<Next, String> {
+        match (self, scores) {
+            (Self::Walk(walk), Scores::Rows(rows)) => walk.step(turn, rows),
+            (Self::Walk(walk), Scores::Leaders(short)) => walk.step_short(turn, &short),
+            (Self::Beams(beams), Scores::Rows(rows)) => beams.step(turn, rows),
+            (Self::Beams(beams), Scores::Leaders(short)) => beams.step_short(turn, &short),
+            (Self::Groups(groups), Scores::Rows(rows)) => groups.step(turn, rows),
+            (Self::Groups(_), Scores::Leaders(_)) => Err("groups of beams need all scores".to_owned()),
         }
     }
 

@@ -1,7 +1,7 @@
 //! One token after the other: the most likely one (greedy), or a drawn one; several sequences may be drawn of one prompt.
 
 use super::sampling::draw;
-use super::{Next, Turn, not_numbers};
+use super::{Next, Short, Turn, not_numbers};
 use crate::processors::best::largest;
 use crate::processors::softmax::log_sum_exp;
 use crate::{Finish, Generated, Token};
@@ -24,7 +24,7 @@ impl Walk {
         let width = rows.len() / turn.lanes.len();
         let mut next = Next::default();
         let mut live = Vec::with_capacity(self.live.len());
-        for (place, &sequence) in self.live.iter().enumerate() {
+        for (place, sequence) in std::mem::take(&mut self.live).into_iter().enumerate() {
             // At first all sequences stand in one lane.
             let lane = if turn.lanes.len() == 1 { 0 } else { place };
             let row = &mut rows[lane * width..(lane + 1) * width];
@@ -34,18 +34,48 @@ impl Walk {
             }
             let id = choose(turn, row, sequence).ok_or("every token is ruled out")?;
             let token = token(turn, id);
-            let written = &mut self.written[sequence];
-            written.push(&token);
-            next.told.push((sequence, token));
-            if let Some(finish) = turn.finish(lane, id) {
-                written.finish = finish;
-            } else {
-                next.lanes.push((lane, id));
-                live.push(sequence);
-            }
+            self.take(turn, (lane, sequence), token, &mut next, &mut live);
         }
         self.live = live;
         Ok(next)
+    }
+
+    /// The same where the largest scores are enough.
+    pub fn step_short(&mut self, turn: &mut Turn<'_>, short: &Short<'_>) -> Result<Next, String> {
+        let mut next = Next::default();
+        let mut live = Vec::with_capacity(self.live.len());
+        for (place, sequence) in std::mem::take(&mut self.live).into_iter().enumerate() {
+            let lane = if turn.lanes.len() == 1 { 0 } else { place };
+            let (mut scores, sum) = short.lane(lane, 1);
+            if sum.is_nan() {
+                return Err(not_numbers());
+            }
+            let (_, id) = scores.next().ok_or("every token is ruled out")?;
+            let token = Token { id, logprob: None, others: Vec::new() };
+            self.take(turn, (lane, sequence), token, &mut next, &mut live);
+        }
+        self.live = live;
+        Ok(next)
+    }
+
+    /// Writes a token, and says whether its sequence goes on.
+    fn take(
+        &mut self,
+        turn: &Turn<'_>,
+        (lane, sequence): (usize, usize),
+        token: Token,
+        next: &mut Next,
+        live: &mut Vec<usize>,
+    ) {
+        let (id, written) = (token.id, &mut self.written[sequence]);
+        written.push(&token);
+        next.told.push((sequence, token));
+        if let Some(finish) = turn.finish(lane, id) {
+            written.finish = finish;
+        } else {
+            next.lanes.push((lane, id));
+            live.push(sequence);
+        }
     }
 
     pub fn into_outputs(self) -> Vec<Generated> {
