@@ -8,8 +8,8 @@ use super::score::Scorer;
 use super::sight::TILE;
 use super::soften::{Soften, divide, log, total};
 use super::tile::{Call, Part, carve, carved};
-use super::tiles;
-use super::walk::{Cut, Few, MOST, QUERIES};
+use super::tiles::{self, Queries};
+use super::walk::{Cut, Few, MOST, QUERIES, share};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::team::Worker;
@@ -36,23 +36,22 @@ pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
 pub(super) unsafe fn attend(call: &Call<'_>, outputs: &[Block], worker: &Worker<'_>, scratch: &mut [f32]) {
     let ([a, b, c, d, e, f, mixed, sums, scores, terms], rest) = carve(scratch, lengths(call.op));
     let scorer = Scorer::new(call, [a, b, c, d, e, f], rest);
-    let terms = scorer.is_narrow().then_some(terms);
+    let terms = scorer.narrow().map(|shape| (shape, terms));
     let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, terms };
     let mut desk = (scorer, gathered, scores);
     let spans = &call.run.batch.side(call.op.side).spans;
     let cut = Cut::new(call.op, spans, worker.count);
-    for (s, span) in spans.iter().enumerate() {
-        worker.share(cut.parts(call.op, span), |index| {
-            let (scorer, gathered, scores) = &mut desk;
-            let part = cut.part(call.op, (s, span), index);
-            gathered.clear(call, part.count());
-            // SAFETY: the caller's promise; parts are disjoint.
-            unsafe {
-                scorer.walk(call, part, scores, |mut few| gathered.take_in(call, &mut few));
-                gathered.write(call, &part, outputs);
-            }
-        });
-    }
+    let parts = |s: usize| cut.parts(call.op, &spans[s]);
+    share(worker, spans.len(), parts, |s, index| {
+        let (scorer, gathered, scores) = &mut desk;
+        let part = cut.part(call.op, (s, &spans[s]), index);
+        gathered.clear(call, part.count());
+        // SAFETY: the caller's promise; parts are disjoint.
+        unsafe {
+            scorer.walk(call, part, scores, |mut few| gathered.take_in(call, &mut few));
+            gathered.write(call, &part, outputs);
+        }
+    });
 }
 
 /// What the queries of a part have gathered from the tiles so far.
@@ -64,7 +63,7 @@ struct Gathered<'s> {
     /// Σ exp(score − level) · value of each, `[queries, stride]`.
     mixed: &'s mut [f32],
     /// Where narrow numbers are multiplied: place for the terms of a tile.
-    terms: Option<&'s mut [f32]>,
+    terms: Option<(Queries, &'s mut [f32])>,
 }
 
 impl Gathered<'_> {
@@ -83,9 +82,9 @@ impl Gathered<'_> {
         // SAFETY: the planner picked an instruction set of this machine.
         unsafe { Soften { scores, seen, levels, sums, mixed, stride }.run(call.run.isa) };
         let out = mixed.as_mut_ptr();
-        if let Some(terms) = &mut self.terms {
+        if let Some((shape, terms)) = &mut self.terms {
             // SAFETY: the scorer has taken the registers; there is room for whole blocks of rows, as QUERIES is one.
-            return unsafe { tiles::mix(call, few, terms, (out, stride)) };
+            return unsafe { tiles::mix(call, few, (*shape, terms), (out, stride)) };
         }
         let mix = Mix {
             weights: few.scores.as_ptr(),

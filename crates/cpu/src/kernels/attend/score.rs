@@ -10,7 +10,7 @@ use super::product::Dots;
 use super::relative::Bias;
 use super::sight::{TILE, bits_of, first_run, vectors};
 use super::tile::{Call, Part, Tile};
-use super::tiles::{self, Desk};
+use super::tiles::{self, Desk, Queries};
 use crate::lanes::LANES;
 
 /// Computes scores, a part and a tile at a time. The two may be set in any order.
@@ -86,9 +86,9 @@ impl<'s> Scorer<'s> {
         }
     }
 
-    /// Whether narrow numbers are multiplied.
-    pub fn is_narrow(&self) -> bool {
-        self.desk.is_some()
+    /// How narrow numbers are multiplied, if they are.
+    pub fn narrow(&self) -> Option<Queries> {
+        self.desk.as_ref().map(|desk| desk.shape)
     }
 
     /// The tile from `start` of `keys`, which lives until the next one is loaded.

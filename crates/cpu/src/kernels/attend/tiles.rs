@@ -1,10 +1,12 @@
 //! The two products of attention on AMX: queries, keys, probabilities and values in `bf16`, sums in `f32`.
 //!
-//! Sixteen keys or values make a *page*, whether they lie in one or are packed from rows: so a tile is multiplied where it
-//! was stored. Numbers are held in words of two: of a key, two neighbours; of values, the same number of two neighbours.
+//! Sixteen keys or values make a *page*, whether they lie in one or are packed from rows. Numbers are held in words of two: of
+//! a key, two neighbours; of values, the same number of two neighbours.
 //!
-//! - A page of keys is `[depth / 2, 16 keys]` words, its depth filled up with zeros to whole tiles.
-//! - A page of values is `[panels, 8 pairs of values, 16 numbers]` words.
+//! - A stored page of keys is `[16 keys, depth / 2]` words, the depth filled up with zeros to whole tiles: a key is written
+//!   at one place. As it is, it is multiplied by a single query, keys · query. For several queries it is *turned* first, to
+//!   `[depth / 2, 16 keys]`, and they are multiplied by it, queries · keysᵀ. Both add the same products in the same order.
+//! - A page of values is `[panels, 8 pairs of values, 16 numbers]` words, stored behind its keys where both have room.
 //!
 //! A row of scores or mixtures depends on its own query alone, whatever is in the other rows of a tile; so the bits are the
 //! same however queries are cut. The softmax between the products is that of `f32`.
@@ -14,7 +16,7 @@ use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
 use super::machine::Machine;
 use super::sight::{TILE, vectors};
-use super::tile::{Call, Part, Tile, VECTORS};
+use super::tile::{Call, Part, Tile, VECTORS, group};
 use super::walk::Few;
 use crate::context::Context;
 use crate::dispatch;
@@ -54,6 +56,33 @@ fn value_words(size: usize) -> usize {
     size.div_ceil(LANES) * PANEL
 }
 
+/// Where a page of values is, if its keys are at `keys` and the page of wide values at `values`: together they are read
+/// together.
+pub(super) fn values_at(size: usize, keys: *mut f32, values: *mut f32) -> *mut f32 {
+    if key_words(size) + value_words(size) <= size * PAGE {
+        keys.wrapping_add(key_words(size))
+    } else {
+        values
+    }
+}
+
+/// How many queries the registers are configured for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Queries {
+    /// Blocks of sixteen.
+    Blocks,
+    /// One in each part: all sequences go on by one row, and no heads share a key.
+    Single,
+}
+
+impl Queries {
+    fn of(call: &Call<'_>) -> Self {
+        let stored = matches!(call.op.keys, Keys::Pages(..));
+        let single = call.run.batch.side(call.op.side).spans.iter().all(|span| span.len == 1);
+        if stored && single && group(call.op) == 1 { Self::Single } else { Self::Blocks }
+    }
+}
+
 /// What a worker needs for parts of `queries` queries, in words.
 pub(super) fn length(op: &Attend, queries: usize) -> usize {
     let pages = VECTORS * (key_words(op.size) + value_words(op.size));
@@ -64,7 +93,9 @@ pub(super) fn length(op: &Attend, queries: usize) -> usize {
 pub(super) struct Desk<'s> {
     /// The queries of the part times the scale, `[queries, depth / 2]`.
     queries: &'s mut [f32],
-    /// Pages packed from rows.
+    /// Which registers there are.
+    pub shape: Queries,
+    /// Pages turned, or packed from rows.
     keys: &'s mut [f32],
     values: &'s mut [f32],
     /// The registers, for as long as there is a desk.
@@ -77,15 +108,16 @@ impl<'s> Desk<'s> {
         if !used(call.run, call.op.size) {
             return None;
         }
-        let size = call.op.size;
+        let (size, shape) = (call.op.size, Queries::of(call));
         let (keys, words) = words.split_at_mut(VECTORS * key_words(size));
         let (values, words) = words.split_at_mut(VECTORS * value_words(size));
         Some(Self {
             queries: words,
+            shape,
             keys,
             values,
             // SAFETY: the planner saw that the machine has AMX.
-            registers: unsafe { machine::Registers::take() },
+            registers: unsafe { machine::Registers::take(shape) },
         })
     }
 
@@ -100,20 +132,28 @@ impl<'s> Desk<'s> {
         }
     }
 
-    /// The tile from `start` of `keys`: pages where they are, rows packed.
+    /// Brings the keys and values of `tile` into the form in which they are multiplied.
     ///
     /// # Safety
     /// Keys and values are valid for reads.
     pub unsafe fn load(&mut self, call: &Call<'_>, tile: &mut Tile, keys: &KeySpan, head: usize) {
         let Call { op, inputs, run } = *call;
-        let Keys::Rows(_) = op.keys else { return };
-        let width = inputs[1].width;
         for v in 0..tile.live.div_ceil(LANES) {
-            let j = tile.start + v * LANES;
-            let count = (keys.end - j).min(PAGE);
-            let at = (keys.place + j) * width + head * op.size;
             let (k, v_) =
                 (&mut self.keys[v * key_words(op.size)..], &mut self.values[v * value_words(op.size)..]);
+            let Keys::Rows(_) = op.keys else {
+                let stored = (tile.keys[v].cast_mut(), tile.values.0[v].cast_mut());
+                tile.values.0[v] = values_at(op.size, stored.0, stored.1);
+                if self.shape == Queries::Blocks {
+                    // SAFETY: a page that holds one of the sequence's keys is there as a whole.
+                    unsafe { turn_keys(run.isa, tile.keys[v], op.size, k) };
+                    tile.keys[v] = k.as_ptr();
+                }
+                continue;
+            };
+            let (j, width) = (tile.start + v * LANES, inputs[1].width);
+            let count = (keys.end - j).min(PAGE);
+            let at = (keys.place + j) * width + head * op.size;
             // SAFETY: keys up to the sequence's end are rows of both inputs.
             unsafe {
                 let (keys, values) = (inputs[1].data.add(at), inputs[2].data.add(at));
@@ -135,14 +175,21 @@ impl<'s> Desk<'s> {
         (first, count): (usize, usize),
         scores: &mut [f32],
     ) {
-        let words = depth(call.op.size) / 2;
+        let (words, steps) = (depth(call.op.size) / 2, depth(call.op.size) / DEPTH);
+        if self.shape == Queries::Single {
+            let pages = &tile.keys[..tile.live.div_ceil(PAGE)];
+            // SAFETY: the caller's promise; the desk has the registers for one query.
+            return unsafe {
+                self.registers.dots_of_one(self.queries.as_ptr(), pages, steps, scores.as_mut_ptr())
+            };
+        }
         // A page that is not there gives scores that nobody sees.
         let keys = tile.keys.map(|keys| if keys.is_null() { tile.keys[0] } else { keys });
         for block in (0..count).step_by(ROWS) {
             let queries = self.queries[(first + block) * words..].as_ptr();
             let out = scores[block * TILE..][..ROWS * TILE].as_mut_ptr();
             // SAFETY: the caller's promise; the desk has the registers.
-            unsafe { self.registers.dots((queries, words), keys, depth(call.op.size) / DEPTH, out) };
+            unsafe { self.registers.dots((queries, words), keys, steps, out) };
         }
     }
 }
@@ -156,17 +203,20 @@ impl<'s> Desk<'s> {
 pub(super) unsafe fn mix(
     call: &Call<'_>,
     few: &Few<'_>,
-    probabilities: &mut [f32],
+    (shape, probabilities): (Queries, &mut [f32]),
     (mixed, stride): (*mut f32, usize),
 ) {
-    let pages = few.tile.live.div_ceil(PAGE);
+    let (pages, panels) = (few.tile.live.div_ceil(PAGE), call.op.size.div_ceil(LANES));
     narrow_terms(few, probabilities);
     // SAFETY: the caller's promise.
     unsafe {
+        if shape == Queries::Single {
+            return machine::mix_of_one(probabilities.as_ptr(), &few.tile.values.0[..pages], mixed, panels);
+        }
         for block in (0..few.rows.len()).step_by(ROWS) {
             let terms = probabilities[block * TILE / 2..].as_ptr();
             let mixed = mixed.add(block * stride);
-            machine::mix(terms, &few.tile.values.0[..pages], (mixed, stride), call.op.size.div_ceil(LANES));
+            machine::mix(terms, &few.tile.values.0[..pages], (mixed, stride), panels);
         }
     }
 }
@@ -212,6 +262,17 @@ unsafe fn pack_keys(
     }
 }
 
+/// A stored page of keys, turned.
+///
+/// # Safety
+/// The page is valid for reads.
+unsafe fn turn_keys(isa: Isa, from: *const f32, size: usize, to: &mut [f32]) {
+    let words = depth(size) / 2;
+    debug_assert!(to.len() >= key_words(size));
+    // SAFETY: the caller's promise; a page has sixteen keys of `words` words.
+    unsafe { dispatch!(isa, |L| L::turn(from, words as isize, 0..PAGE, words, to.as_mut_ptr())) };
+}
+
 /// Up to sixteen values of `size` numbers, `stride` apart, as a page.
 ///
 /// # Safety
@@ -239,29 +300,24 @@ unsafe fn pack_values((from, stride, count): (*const f32, usize, usize), size: u
 /// # Safety
 /// Keys and values are valid for reads, the page for writes; nobody else uses it.
 pub(super) unsafe fn store(
-    isa: Isa,
     size: usize,
     (first, count): (usize, usize),
     (keys, values, stride): (*const f32, *const f32, usize),
     (key_page, value_page): (*mut f32, *mut f32),
 ) {
+    let (words, value_page) = (depth(size) / 2, values_at(size, key_page, value_page));
     // SAFETY: the caller's promise; `used` says that pages are large enough, and that the machine has AMX.
     unsafe {
+        for i in 0..count {
+            let key = (keys.add(i * stride), size);
+            machine::narrow_row(key, 1.0, (key_page.add((first + i) * words), words));
+        }
         if first == 0 {
-            let page = std::slice::from_raw_parts_mut(key_page, key_words(size));
-            pack_keys(isa, (keys, stride, count), size, page);
             let page = std::slice::from_raw_parts_mut(value_page, value_words(size));
             return pack_values((values, stride, count), size, page);
         }
         for i in 0..count {
-            let (key, value, row) = (keys.add(i * stride), values.add(i * stride), first + i);
-            for d in (0..size).step_by(DEPTH) {
-                let mut words = [0.0; LANES];
-                machine::narrow_row((key.add(d), (size - d).min(DEPTH)), 1.0, (words.as_mut_ptr(), LANES));
-                for (line, word) in words.into_iter().enumerate() {
-                    key_page.add((d / 2 + line) * PAGE + row).write(word);
-                }
-            }
+            let (value, row) = (values.add(i * stride), first + i);
             for (panel, d) in (0..size).step_by(LANES).enumerate() {
                 let line = value_page.add(panel * PANEL + row / 2 * LANES);
                 machine::merge(value.add(d), (size - d).min(LANES), row % 2, line);

@@ -8,6 +8,7 @@ use glassformer_graph::ops::{Attend, Reach};
 use super::score::Scorer;
 use super::sight::{Scene, Sight, TILE, for_each_tile};
 use super::tile::{Call, Part, Tile, group};
+use crate::team::Worker;
 
 /// The most queries of a part. A tile's keys, where they are rows, are turned or packed once for each part that sees them:
 /// at 128 queries that is some five percent of the work; more would save little, and leave fewer parts to share.
@@ -72,6 +73,23 @@ impl Cut {
     }
 }
 
+/// Shares out the items of some sequences, `count` of each: item by item, or, where there are enough sequences for all
+/// workers, sequence by sequence.
+pub(super) fn share(
+    worker: &Worker<'_>,
+    sequences: usize,
+    count: impl Fn(usize) -> usize,
+    mut each: impl FnMut(usize, usize),
+) {
+    /// Sequences for each worker that even out what they differ by.
+    const ENOUGH: usize = 4;
+    if sequences >= ENOUGH * worker.count {
+        worker.share(sequences, |s| (0..count(s)).for_each(|item| each(s, item)));
+    } else {
+        (0..sequences).for_each(|s| worker.share(count(s), |item| each(s, item)));
+    }
+}
+
 /// A few queries of a part, with a tile.
 pub(super) struct Few<'a> {
     pub tile: &'a Tile,
@@ -103,7 +121,7 @@ impl Scorer<'_> {
         }
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
-        let few = if self.is_narrow() { FEW_NARROW } else { FEW };
+        let few = if self.narrow().is_some() { FEW_NARROW } else { FEW };
         for_each_tile(&scene, &sights[..part.rows], |start, globals| {
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(call, &keys, part.head / group(call.op), start) };

@@ -8,6 +8,7 @@ fn decoders() -> Vec<Attend> {
     vec![
         base,
         plain(3, 3, 7),
+        plain(2, 2, 64),
         Attend { pattern: Pattern::Window(20), ..base },
         Attend { relative: Relative::Alibi, ..base },
         Attend { relative: Relative::Buckets { max_distance: 50 }, ..base },

@@ -1,5 +1,6 @@
 //! The instructions. One configuration serves both products: a tile of queries or of keys has sixteen lines of 64 bytes; a
-//! tile of probabilities has sixteen of 32, for the sixteen values of a page, which are eight lines of 64.
+//! tile of probabilities has sixteen of 32, for the sixteen values of a page, which are eight lines of 64. A single query is
+//! a column: sixteen lines of 4 bytes, as are its scores.
 
 use std::arch::asm;
 use std::arch::x86_64::{
@@ -8,7 +9,7 @@ use std::arch::x86_64::{
 };
 use std::ops::Range;
 
-use super::{DEPTH, PANEL, TILE, VECTORS};
+use super::{DEPTH, PANEL, Queries, TILE, VECTORS};
 use crate::lanes::LANES;
 use crate::narrow::Tiles;
 
@@ -21,9 +22,12 @@ const PANEL_BYTES: usize = PANEL * 4;
 impl Registers {
     /// # Safety
     /// The machine has AMX.
-    pub unsafe fn take() -> Self {
-        let lines = [16, 16, 16, 16, 16, 16, 16, 8];
-        let bytes = [64, 64, 64, 64, 64, 64, 32, 64];
+    pub unsafe fn take(shape: Queries) -> Self {
+        let (lines, bytes) = match shape {
+            Queries::Blocks => ([16, 16, 16, 16, 16, 16, 16, 8], [64, 64, 64, 64, 64, 64, 32, 64]),
+            // Two panels of a mixture, two pages of scores, sixteen keys, a query, terms, values.
+            Queries::Single => ([1, 1, 16, 16, 16, 16, 1, 8], [64, 64, 4, 4, 64, 4, 32, 64]),
+        };
         // SAFETY: the caller's promise.
         Self(unsafe { Tiles::shaped(lines, bytes) })
     }
@@ -82,6 +86,53 @@ impl Registers {
                 options(nostack),
             );
         }
+    }
+}
+
+impl Registers {
+    /// The keys of `pages` times one query, `steps` tiles deep, to sixteen scores for each page.
+    ///
+    /// # Safety
+    /// These registers are for a single query. It and the pages are valid for reads, `out` for writes.
+    #[allow(clippy::unused_self)] // proof that the registers are configured
+    pub unsafe fn dots_of_one(&self, query: *const f32, pages: &[*const f32], steps: usize, out: *mut f32) {
+        for (v, &page) in pages.iter().enumerate() {
+            // SAFETY: the caller's promise; there is one step at least.
+            unsafe {
+                asm!(
+                    "tilezero tmm2",
+                    "2:",
+                    "tileloadd tmm4, [{k} + {k_stride}]",
+                    "tileloadd tmm5, [{q} + {word}]",
+                    "tdpbf16ps tmm2, tmm4, tmm5",
+                    "add {k}, 64",
+                    "add {q}, 64",
+                    "dec {steps}",
+                    "jnz 2b",
+                    "tilestored [{out} + {word}], tmm2",
+                    k = inout(reg) page => _,
+                    k_stride = in(reg) steps * 64,
+                    q = inout(reg) query => _,
+                    word = in(reg) 4_usize,
+                    steps = inout(reg) steps => _,
+                    out = in(reg) out.add(v * LANES),
+                    out("tmm2") _, out("tmm4") _, out("tmm5") _,
+                    options(nostack),
+                );
+            }
+        }
+    }
+}
+
+/// Adds one row of terms times the values of `pages` to one mixture of `panels` panels.
+///
+/// # Safety
+/// The registers are [taken](Registers::take) for a single query. Terms and pages are valid for reads, the mixture for
+/// writes.
+pub(super) unsafe fn mix_of_one(terms: *const f32, pages: &[*const f32], mixed: *mut f32, panels: usize) {
+    for panel in 0..panels {
+        // SAFETY: the caller's promise.
+        unsafe { mix_one(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * LANES), LANES)) };
     }
 }
 

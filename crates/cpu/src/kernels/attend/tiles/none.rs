@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::VECTORS;
+use super::{Queries, VECTORS};
 
 const NONE: &str = "this machine has no AMX";
 
@@ -10,13 +10,23 @@ const NONE: &str = "this machine has no AMX";
 pub(super) struct Registers;
 
 impl Registers {
-    pub unsafe fn take() -> Self {
+    pub unsafe fn take(_: Queries) -> Self {
         unreachable!("{NONE}")
     }
 
     pub unsafe fn dots(&self, _: (*const f32, usize), _: [*const f32; VECTORS], _: usize, _: *mut f32) {
         unreachable!("{NONE}")
     }
+}
+
+impl Registers {
+    pub unsafe fn dots_of_one(&self, _: *const f32, _: &[*const f32], _: usize, _: *mut f32) {
+        unreachable!("{NONE}")
+    }
+}
+
+pub(super) unsafe fn mix_of_one(_: *const f32, _: &[*const f32], _: *mut f32, _: usize) {
+    unreachable!("{NONE}")
 }
 
 pub(super) unsafe fn mix(_: *const f32, _: &[*const f32], _: (*mut f32, usize), _: usize) {
