@@ -10,6 +10,9 @@ use glassformer_model::{Model, Purpose, page_layout};
 use crate::admit::Limits;
 use crate::{Error, Event, Generated, Request, Room, Session};
 
+/// Rows of sources in one run, unless one source alone has more: requests that come together are encoded together.
+const SOURCE_ROWS: usize = 1024;
+
 /// A model prepared to generate. Immutable and shared; a clone is the same one.
 #[derive(Clone)]
 pub struct Generator {
@@ -59,7 +62,7 @@ impl Generator {
             Reading::Pieces => room.rows.max(room.sequences),
             Reading::AsWritten => room.target + room.sequences,
         };
-        let source_rows = room.source.saturating_mul(room.sequences).min(room.source.max(room.rows));
+        let source_rows = room.source.saturating_mul(room.sequences).min(room.source.max(SOURCE_ROWS));
         let sequences = room.sequences;
         let source =
             SideCapacity { rows: source_rows, sequences, keys: room.source, ..SideCapacity::default() };

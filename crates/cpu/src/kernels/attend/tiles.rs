@@ -179,9 +179,8 @@ impl<'s> Desk<'s> {
         if self.shape == Queries::Single {
             let pages = &tile.keys[..tile.live.div_ceil(PAGE)];
             // SAFETY: the caller's promise; the desk has the registers for one query.
-            return unsafe {
-                self.registers.dots_of_one(self.queries.as_ptr(), pages, steps, scores.as_mut_ptr())
-            };
+            unsafe { self.registers.dots_of_one(self.queries.as_ptr(), pages, steps, scores.as_mut_ptr()) };
+            return;
         }
         // A page that is not there gives scores that nobody sees.
         let keys = tile.keys.map(|keys| if keys.is_null() { tile.keys[0] } else { keys });
