@@ -127,6 +127,7 @@ impl Data {
             c_stride: columns,
             bias: None,
             then: Then::Nothing,
+            narrowed: None,
         };
         Self { shape: (rows, k, columns), weight, narrowing, product, _buffers: [a, narrowed, c] }
     }
@@ -142,7 +143,11 @@ impl Data {
             for _ in 0..times {
                 // SAFETY: `dot` is available, and the buffers have the sizes that the descriptions say.
                 unsafe {
-                    worker.share(self.narrowing.rows, |row| self.narrowing.run_row(dot.isa(), row));
+                    worker.share(self.narrowing.rows.div_ceil(16), |part| {
+                        for row in 16 * part..self.narrowing.rows.min(16 * part + 16) {
+                            self.narrowing.run_row(dot.isa(), row);
+                        }
+                    });
                     worker.barrier();
                     worker.share(self.product.items(), |item| self.product.run_item(dot, item));
                     worker.barrier();

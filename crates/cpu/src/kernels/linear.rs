@@ -144,6 +144,7 @@ pub(super) unsafe fn narrow_product((format, k): (Format, usize), after: After, 
         c_stride: y.width,
         bias,
         then,
+        narrowed: None,
     };
     call.worker.share(product.items(), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has

@@ -2,10 +2,11 @@
 //!
 //! Stable Rust has no intrinsics for them, so this is assembly. A patch is four tiles of C, which stay in registers over a
 //! block of k: either two by two, which loads one tile for each multiplication, or one by four where there are no more
-//! than sixteen rows, and B is read from four places at once.
+//! than sixteen rows, and B is read from four places at once. The assembly comes in pieces, a few steps along k each, so that
+//! other work can be done between them.
 
-use super::patch::{Patch, Shape};
-use super::{Format, LINE, LINES};
+use super::patch::Shape;
+use super::{Format, LINE, LINES, TILE};
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count};
 
@@ -58,47 +59,40 @@ fn permitted() -> bool {
     false
 }
 
-/// Begins with zeros or with what the sums hold, and ends with storing them.
-macro_rules! patch {
-    ($patch:expr, $($body:expr),+; $($name:ident = $value:expr),+) => {
+/// Where the next tiles of a patch are.
+#[derive(Clone, Copy)]
+pub(super) struct Cursor {
+    /// The next tile of A.
+    pub a: *const u8,
+    /// The next tile of B.
+    pub b: *const u8,
+    /// How many bytes on the next block of rows of A begins, and the next panel of B.
+    pub stride: usize,
+}
+
+/// Steps along k, one tile of each block and panel at a time.
+macro_rules! steps {
+    ($steps:expr, $($body:expr),+; $($name:ident = $value:expr),+) => {
         asm!(
-            "test {begin}, {begin}",
-            "jnz 3f",
-            "tilezero tmm0",
-            "tilezero tmm1",
-            "tilezero tmm2",
-            "tilezero tmm3",
-            "jmp 2f",
-            "3:",
-            "tileloadd tmm0, [{sums} + {line}]",
-            "tileloadd tmm1, [{sums} + {line} + 1024]",
-            "tileloadd tmm2, [{sums} + {line} + 2048]",
-            "tileloadd tmm3, [{sums} + {line} + 3072]",
             "2:",
             $($body,)+
             "dec {steps}",
             "jnz 2b",
-            "tilestored [{sums} + {line}], tmm0",
-            "tilestored [{sums} + {line} + 1024], tmm1",
-            "tilestored [{sums} + {line} + 2048], tmm2",
-            "tilestored [{sums} + {line} + 3072], tmm3",
-            begin = in(reg) $patch.step,
-            sums = in(reg) $patch.sums,
             line = in(reg) LINE,
-            steps = inout(reg) $patch.steps => _,
+            steps = inout(reg) $steps => _,
             $($name = inout(reg) $value => _,)+
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-            options(nostack),
+            options(nostack, readonly),
         )
     };
 }
 
 /// Two blocks of rows by two panels.
 macro_rules! square {
-    ($patch:expr, $multiply:literal) => {
-        patch!(
-            $patch,
+    ($cursor:expr, $steps:expr, $multiply:literal) => {
+        steps!(
+            $steps,
             "tileloadd tmm4, [{a0} + {line}]",
             "tileloadd tmm6, [{b0} + {line}]",
             concat!($multiply, " tmm0, tmm4, tmm6"),
@@ -111,19 +105,19 @@ macro_rules! square {
             "add {a1}, 1024",
             "add {b0}, 1024",
             "add {b1}, 1024";
-            a0 = $patch.a,
-            a1 = $patch.a.wrapping_add($patch.stride),
-            b0 = $patch.b,
-            b1 = $patch.b.wrapping_add($patch.stride)
+            a0 = $cursor.a,
+            a1 = $cursor.a.wrapping_add($cursor.stride),
+            b0 = $cursor.b,
+            b1 = $cursor.b.wrapping_add($cursor.stride)
         )
     };
 }
 
 /// One block of rows by four panels.
 macro_rules! wide {
-    ($patch:expr, $multiply:literal) => {
-        patch!(
-            $patch,
+    ($cursor:expr, $steps:expr, $multiply:literal) => {
+        steps!(
+            $steps,
             "tileloadd tmm4, [{a} + {line}]",
             "tileloadd tmm5, [{b0} + {line}]",
             concat!($multiply, " tmm0, tmm4, tmm5"),
@@ -138,11 +132,11 @@ macro_rules! wide {
             "add {b1}, 1024",
             "add {b2}, 1024",
             "add {b3}, 1024";
-            a = $patch.a,
-            b0 = $patch.b,
-            b1 = $patch.b.wrapping_add($patch.stride),
-            b2 = $patch.b.wrapping_add(2 * $patch.stride),
-            b3 = $patch.b.wrapping_add(3 * $patch.stride)
+            a = $cursor.a,
+            b0 = $cursor.b,
+            b1 = $cursor.b.wrapping_add($cursor.stride),
+            b2 = $cursor.b.wrapping_add(2 * $cursor.stride),
+            b3 = $cursor.b.wrapping_add(3 * $cursor.stride)
         )
     };
 }
@@ -161,6 +155,7 @@ struct Configuration {
     lines: [u8; 16],
 }
 
+#[allow(clippy::unused_self)] // proof that there are tiles
 impl Tiles {
     /// Tiles of C and A have `rows` lines, those of B sixteen.
     ///
@@ -193,22 +188,94 @@ impl Tiles {
         Self(())
     }
 
-    /// Adds a patch's product to its sums.
-    ///
-    /// # Safety
-    /// As [`Patch`] says; these tiles were configured for its shape.
-    #[allow(clippy::unused_self)] // proof that there are tiles
-    pub(super) unsafe fn multiply(&self, format: Format, patch: &Patch) {
-        // SAFETY: the caller's promise; a loop reads `steps` tiles from each pointer on, and there is one at least.
+    /// Begins a patch with zeros.
+    #[inline(always)]
+    pub(super) fn zero(&self) {
+        // SAFETY: there are tiles. Between two of these blocks of assembly they keep what they hold: the compiler never uses
+        // them for anything of its own.
         unsafe {
-            match (patch.shape, format) {
-                (Shape::Square, Format::Bf16) => square!(patch, "tdpbf16ps"),
-                (Shape::Square, Format::Int8) => square!(patch, "tdpbssd"),
-                (Shape::Wide, Format::Bf16) => wide!(patch, "tdpbf16ps"),
-                (Shape::Wide, Format::Int8) => wide!(patch, "tdpbssd"),
-            }
+            asm!(
+                "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                options(nostack, nomem, preserves_flags),
+            );
         }
     }
+
+    /// Begins a patch with sums from memory, whose rows are `stride` bytes apart.
+    ///
+    /// # Safety
+    /// A whole patch of this shape can be read there; these tiles were configured for it.
+    #[inline(always)]
+    pub(super) unsafe fn load(&self, shape: Shape, from: *const f32, stride: usize) {
+        let [first, second] = halves(shape, from, stride);
+        // SAFETY: the caller's promise.
+        unsafe {
+            asm!(
+                "tileloadd tmm0, [{first} + {stride}]",
+                "tileloadd tmm1, [{first} + {stride} + 64]",
+                "tileloadd tmm2, [{second} + {stride}]",
+                "tileloadd tmm3, [{second} + {stride} + 64]",
+                first = in(reg) first,
+                second = in(reg) second,
+                stride = in(reg) stride,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                options(nostack, readonly, preserves_flags),
+            );
+        }
+    }
+
+    /// Ends a patch: writes its sums, with rows `stride` bytes apart.
+    ///
+    /// # Safety
+    /// As for [`Tiles::load`], for writes.
+    #[inline(always)]
+    pub(super) unsafe fn store(&self, shape: Shape, to: *mut f32, stride: usize) {
+        let [first, second] = halves(shape, to, stride);
+        // SAFETY: the caller's promise.
+        unsafe {
+            asm!(
+                "tilestored [{first} + {stride}], tmm0",
+                "tilestored [{first} + {stride} + 64], tmm1",
+                "tilestored [{second} + {stride}], tmm2",
+                "tilestored [{second} + {stride} + 64], tmm3",
+                first = in(reg) first,
+                second = in(reg) second,
+                stride = in(reg) stride,
+                options(nostack, preserves_flags),
+            );
+        }
+    }
+
+    /// Adds the products of `count` steps along k, at least one, and moves the cursor behind them.
+    ///
+    /// # Safety
+    /// There are that many tiles from the cursor on, in each of the shape's blocks and panels; these tiles were configured for
+    /// the shape.
+    #[inline(always)]
+    pub(super) unsafe fn steps(&self, format: Format, shape: Shape, cursor: &mut Cursor, count: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match (shape, format) {
+                (Shape::Square, Format::Bf16) => square!(cursor, count, "tdpbf16ps"),
+                (Shape::Square, Format::Int8) => square!(cursor, count, "tdpbssd"),
+                (Shape::Wide, Format::Bf16) => wide!(cursor, count, "tdpbf16ps"),
+                (Shape::Wide, Format::Int8) => wide!(cursor, count, "tdpbssd"),
+            }
+        }
+        cursor.a = cursor.a.wrapping_add(count * TILE);
+        cursor.b = cursor.b.wrapping_add(count * TILE);
+    }
+}
+
+/// Where the first two tiles of a patch of sums begin, and the last two.
+#[inline(always)]
+fn halves<T>(shape: Shape, sums: *const T, stride: usize) -> [*const u8; 2] {
+    let second = match shape {
+        Shape::Square => LINES * stride,
+        Shape::Wide => 2 * LINE,
+    };
+    [sums.cast(), sums.cast::<u8>().wrapping_add(second)]
 }
 
 impl Drop for Tiles {

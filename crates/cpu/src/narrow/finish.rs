@@ -1,17 +1,14 @@
 //! From a patch's sums to C, and back where k goes on.
 
-use super::LINES;
-use super::patch::{Shape, Sums};
+use super::patch::Sums;
+use super::rows::narrow_line;
+use super::{Format, LINE, LINES, TILE};
 use crate::lanes::Lanes;
 use crate::then::{Part, Then};
-
-/// The part of C that a patch is.
-pub(super) struct Place {
-    pub shape: Shape,
-    pub part: Part,
-}
+use std::ops::Range;
 
 /// What happens to sums on their way to C.
+#[derive(Clone, Copy)]
 pub(super) enum Finish {
     /// Nothing: k goes on.
     Keep,
@@ -22,96 +19,149 @@ pub(super) enum Finish {
     Scale { rows: *const f32, columns: *const f32, bias: Option<*const f32> },
 }
 
+/// Where a patch's numbers go, and how.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    /// The patch's part of C. Where C is narrow, its address is not used.
+    pub part: Part,
+    /// Numbers in a row of the sums.
+    pub width: usize,
+    pub finish: Finish,
+    pub then: Then,
+    /// Where C is narrow: its tiles, and how many of them there are in a row.
+    pub narrow: Option<(*mut f32, usize)>,
+}
+
 impl Place {
-    /// For each tile that lies in C: its number, its first row and column, and how many of both it has.
+    /// Takes the sums back from C.
+    ///
+    /// # Safety
+    /// The machine has `L`'s instructions; the part is valid for reads, and the sums for writes.
     #[inline(always)]
-    fn tiles(&self, mut each: impl FnMut(usize, [usize; 2], [usize; 2])) {
-        for tile in 0..4 {
-            let (down, across) = (tile / self.shape.across() * LINES, tile % self.shape.across() * LINES);
-            if down < self.part.rows && across < self.part.columns {
-                each(
-                    tile,
-                    [down, across],
-                    [(self.part.rows - down).min(LINES), (self.part.columns - across).min(LINES)],
-                );
+    pub unsafe fn load<L: Lanes>(&self, sums: *mut Sums) {
+        let Part { rows, columns, c, stride, .. } = self.part;
+        for row in 0..rows {
+            let mut at = 0;
+            while at < columns {
+                let some = LINES.min(columns - at);
+                // SAFETY: the caller's promise; a row of the sums is a whole number of lanes.
+                unsafe {
+                    let line = L::load_first(c.add(row * stride + at), some);
+                    line.store(sums.cast::<f32>().add(row * self.width + at));
+                }
+                at += LINES;
             }
+        }
+    }
+
+    /// Gives these rows of the sums to C, and does what follows.
+    ///
+    /// # Safety
+    /// The machine has `L`'s instructions; the part is valid for writes, and what `finish` and `then` point at, for its rows
+    /// and columns, for reads; the rows are the part's.
+    #[inline(always)]
+    pub unsafe fn store<L: Lanes>(&self, sums: *mut Sums, rows: Range<usize>) {
+        let from = sums.cast::<f32>().wrapping_add(rows.start * self.width);
+        let Part { corner: [row, column], columns, c, stride, .. } = self.part;
+        let corner = [row + rows.start, column];
+        // Narrow numbers are made where the sums are.
+        let (c, stride) = match self.narrow {
+            Some(_) => (from, self.width),
+            None => (c.wrapping_add(rows.start * stride), stride),
+        };
+        let part = Part { corner, rows: rows.len(), columns, c, stride };
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.add::<L>(&part, from, rows.start);
+            if !matches!(self.finish, Finish::Keep) {
+                self.then.run::<L>(&part);
+                if let Some((tiles, across)) = self.narrow {
+                    narrow::<L>(&part, tiles, across);
+                }
+            }
+        }
+    }
+
+    /// Sums to numbers: `from` are those of the part, whose first row is the patch's row `first`.
+    ///
+    /// # Safety
+    /// As for [`Place::store`].
+    #[inline(always)]
+    unsafe fn add<L: Lanes>(&self, part: &Part, from: *const f32, first: usize) {
+        let mut at = 0;
+        while at < part.columns {
+            let some = LINES.min(part.columns - at);
+            // SAFETY: the caller's promise; `at + some` stays within the columns.
+            unsafe {
+                let of = |numbers: *const f32| L::load_first(numbers.add(at), some);
+                let put = |row: usize, line: L| {
+                    let to = part.c.add(row * part.stride + at);
+                    if some == LINES { line.store(to) } else { line.store_first(to, some) }
+                };
+                let line = |row: usize| from.add(row * self.width + at);
+                match self.finish {
+                    Finish::Keep | Finish::Add { bias: None } => {
+                        for row in 0..part.rows {
+                            put(row, L::load(line(row)));
+                        }
+                    }
+                    Finish::Add { bias: Some(bias) } => {
+                        let bias = of(bias);
+                        for row in 0..part.rows {
+                            put(row, L::load(line(row)) + bias);
+                        }
+                    }
+                    Finish::Scale { rows: scales, columns, bias } => {
+                        // Adding -0 changes nothing, not even the sign of a zero.
+                        let (scale, bias) = (of(columns), bias.map_or(L::splat(-0.0), of));
+                        for row in 0..part.rows {
+                            let factor = L::splat(*scales.add(first + row)) * scale;
+                            put(row, numbers::<L>(line(row)) * factor + bias);
+                        }
+                    }
+                }
+            }
+            at += LINES;
         }
     }
 }
 
-/// Takes the sums back from C.
+/// Rounds a part to `bf16`, into the lines that its rows have among `tiles`, of which there are `across` in a row. Behind the
+/// last column there are zeros.
 ///
 /// # Safety
-/// The machine has `L`'s instructions; the place is valid for reads.
+/// As for [`Place::store`]; the part begins at a tile's first column.
 #[inline(always)]
-pub(super) unsafe fn load<L: Lanes>(place: &Place, sums: &mut Sums) {
-    place.tiles(|tile, [down, across], [rows, columns]| {
-        for row in 0..rows {
+unsafe fn narrow<L: Lanes>(part: &Part, tiles: *mut f32, across: usize) {
+    let depth = Format::Bf16.depth();
+    for i in 0..part.rows {
+        let row = part.corner[0] + i;
+        let mut at = 0;
+        while at < part.columns {
+            let tile = row / LINES * across + (part.corner[1] + at) / depth;
             // SAFETY: the caller's promise.
             unsafe {
-                let from = place.part.c.add((down + row) * place.part.stride + across);
-                let line = if columns == LINES { L::load(from) } else { L::load_first(from, columns) };
-                line.store(sums.0[tile][row].as_mut_ptr());
+                let from = part.c.add(i * part.stride + at);
+                let line = tiles.cast::<u8>().add(tile * TILE + row % LINES * LINE);
+                narrow_line::<L>(from, depth.min(part.columns - at), line);
             }
+            at += depth;
         }
-    });
-}
-
-/// Gives the sums to C, and does what follows.
-///
-/// # Safety
-/// The machine has `L`'s instructions; the place is valid for writes, and what `finish` and `then` point at, for its rows and
-/// columns, for reads.
-#[inline(always)]
-pub(super) unsafe fn store<L: Lanes>(place: &Place, finish: &Finish, then: Then, sums: &Sums) {
-    place.tiles(|tile, [down, across], [rows, columns]| {
-        // SAFETY: the caller's promise; `down` and `across` stay within the place.
-        unsafe {
-            let of = |numbers: *const f32| L::load_first(numbers.add(across), columns);
-            let put = |row: usize, line: L| {
-                let to = place.part.c.add((down + row) * place.part.stride + across);
-                if columns == LINES { line.store(to) } else { line.store_first(to, columns) }
-            };
-            let tile = &sums.0[tile];
-            match *finish {
-                Finish::Keep | Finish::Add { bias: None } => {
-                    for (row, line) in tile[..rows].iter().enumerate() {
-                        put(row, L::load(line.as_ptr()));
-                    }
-                }
-                Finish::Add { bias: Some(bias) } => {
-                    let bias = of(bias);
-                    for (row, line) in tile[..rows].iter().enumerate() {
-                        put(row, L::load(line.as_ptr()) + bias);
-                    }
-                }
-                Finish::Scale { rows: scales, columns, bias } => {
-                    // Adding -0 changes nothing, not even the sign of a zero.
-                    let (scale, bias) = (of(columns), bias.map_or(L::splat(-0.0), of));
-                    for (row, line) in tile[..rows].iter().enumerate() {
-                        let factor = L::splat(*scales.add(down + row)) * scale;
-                        put(row, numbers::<L>(line) * factor + bias);
-                    }
-                }
-            }
-        }
-    });
-    if !matches!(finish, Finish::Keep) {
-        // SAFETY: the caller's promise.
-        unsafe { then.run::<L>(&place.part) };
     }
 }
 
 /// Sixteen integers as numbers.
 ///
 /// # Safety
-/// The machine has `L`'s instructions.
+/// The machine has `L`'s instructions; there are sixteen at `bits`.
 #[inline(always)]
-unsafe fn numbers<L: Lanes>(bits: &[f32; LINES]) -> L {
+unsafe fn numbers<L: Lanes>(bits: *const f32) -> L {
     let mut numbers = [0.0; LINES];
-    for i in 0..LINES {
-        numbers[i] = bits[i].to_bits().cast_signed() as f32;
-    }
     // SAFETY: the caller's promise.
-    unsafe { L::load(numbers.as_ptr()) }
+    unsafe {
+        for (i, number) in numbers.iter_mut().enumerate() {
+            *number = (*bits.add(i)).to_bits().cast_signed() as f32;
+        }
+        L::load(numbers.as_ptr())
+    }
 }

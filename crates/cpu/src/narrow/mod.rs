@@ -23,6 +23,8 @@ use std::ops::Range;
 mod amx;
 mod dot;
 mod finish;
+#[cfg(target_arch = "x86_64")]
+mod flow;
 mod patch;
 mod rows;
 #[cfg(test)]
@@ -56,6 +58,9 @@ const WIDEST: usize = 8;
 const FEW_ROWS: usize = 4;
 /// Below this many items, smaller ones keep more threads busy.
 const ENOUGH_ITEMS: usize = 32;
+/// But not with fewer multiplications than these, two microseconds on AMX: each item has tiles to configure, and a last patch to
+/// finish with nothing to multiply meanwhile.
+const SMALLEST: usize = 2 << 20;
 
 /// How narrow numbers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -107,6 +112,9 @@ pub struct Product {
     pub bias: Option<*const f32>,
     /// What is done to C at last.
     pub then: Then,
+    /// Where only a product in `bf16` reads C: that product's A, written as [`Narrowing`] would write it from C. `c` is not
+    /// used then.
+    pub narrowed: Option<*mut f32>,
 }
 
 // SAFETY: a description holds addresses and reads none; whoever calls `run_item` answers for them.
@@ -129,7 +137,9 @@ impl Product {
         if down == 0 || units == 0 {
             return (0, 0);
         }
-        (down, units.div_ceil(WIDEST).max(ENOUGH_ITEMS.div_ceil(down).min(units)))
+        let work = self.rows.max(LINES) * self.k * self.columns / down;
+        let enough = ENOUGH_ITEMS.div_ceil(down).min(units).min(work / SMALLEST);
+        (down, units.div_ceil(WIDEST).max(enough))
     }
 
     /// Computes item number `item` by the instructions of `dot`.
@@ -139,12 +149,15 @@ impl Product {
     /// that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items of this product.
     pub unsafe fn run_item(&self, dot: Dot, item: usize) {
-        let (down, across) = self.cut();
-        let pairs = part(self.rows.div_ceil(2 * LINES), down, item / across);
-        let units = part(self.columns.div_ceil(UNIT), across, item % across);
-        let rows = pairs.start * 2 * LINES..self.rows.min(pairs.end * 2 * LINES);
         // SAFETY: the caller's promise; the item lies inside the product.
-        unsafe { patch::run(self, self.suited(dot), &Item { rows, units }) }
+        unsafe { patch::run(self, self.suited(dot), &self.item(item)) }
+    }
+
+    fn item(&self, index: usize) -> Item {
+        let (down, across) = self.cut();
+        let pairs = part(self.rows.div_ceil(2 * LINES), down, index / across);
+        let units = part(self.columns.div_ceil(UNIT), across, index % across);
+        Item { rows: pairs.start * 2 * LINES..self.rows.min(pairs.end * 2 * LINES), units }
     }
 
     /// What wins for this product where the machine has `dot`. Integer sums are exact, so the choice changes no bit; in

@@ -3,9 +3,9 @@
 //! A patch's sums rest in four kilobytes of the stack. Between two blocks of k they are kept in C, as they are: the bits of
 //! an `f32`, or of an integer.
 
-use super::finish::{Finish, Place, load, store};
+use super::finish::{Finish, Place};
 use super::vector;
-use super::{BLOCK, Dot, Format, Item, LINES, Product, TILE, part};
+use super::{BLOCK, Dot, Format, Item, LINES, Product, TILE, TILE_FLOATS, part};
 use crate::dispatch;
 use crate::then::Part;
 use std::ops::Range;
@@ -32,26 +32,40 @@ impl Shape {
     pub const fn across(self) -> usize {
         4 / self.down()
     }
+
+    /// Rows.
+    pub const fn height(self) -> usize {
+        self.down() * LINES
+    }
+
+    /// Columns.
+    pub const fn width(self) -> usize {
+        self.across() * LINES
+    }
 }
 
-/// Four tiles of sixteen rows of sixteen numbers, row by row of tiles: `f32`, or the bits of an `i32`.
+/// The sums of a patch, row by row: `f32`, or the bits of an `i32`.
 #[repr(align(64))]
-pub(super) struct Sums(pub [[[f32; LINES]; LINES]; 4]);
+#[allow(dead_code)] // reached by addresses alone
+pub(super) struct Sums(pub [f32; 4 * TILE_FLOATS]);
+
+impl Sums {
+    pub const ZERO: Self = Self([0.0; 4 * TILE_FLOATS]);
+}
 
 /// Adds A's tiles times B's tiles to the sums of a patch.
 ///
 /// # Safety
-/// Who makes one promises: there are `steps` tiles, at least one, from `a` on and from `b` on, in each of the shape's
-/// blocks and panels; `sums` is a [`Sums`], which nobody else uses.
+/// Who makes one promises: there are `steps` tiles, at least one, from `a` on and from `b` on, in each of the four panels;
+/// `sums` is a [`Sums`], which nobody else uses.
 pub(super) struct Patch {
-    pub shape: Shape,
-    /// Rows of the first block that count.
+    /// Rows that count.
     pub rows: usize,
     /// The first tile of A.
     pub a: *const u8,
     /// The first tile of B.
     pub b: *const u8,
-    /// How many bytes on the next block of rows of A begins, and the next panel of B.
+    /// How many bytes on the next panel of B begins.
     pub stride: usize,
     /// What integer sums begin with where A is taken as 128 more than it is: for each column.
     pub shift: *const i32,
@@ -66,80 +80,96 @@ pub(super) struct Patch {
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product.
 pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item) {
-    let blocks = product.tiles().div_ceil(BLOCK);
-    let mut sums = Sums([[[0.0; LINES]; LINES]; 4]);
-    let edge = item.rows.start + in_squares(dot, item.rows.len());
-    for index in 0..blocks {
-        let steps = part(product.tiles(), blocks, index);
-        for (shape, rows) in [(Shape::Square, item.rows.start..edge), (Shape::Wide, edge..item.rows.end)] {
-            if !rows.is_empty() {
-                let strips = Strips { product, dot, shape, rows, steps: steps.clone() };
-                // SAFETY: the caller's promise.
-                unsafe { strips.run(item.units.clone(), &mut sums) };
+    // SAFETY: the caller's promise.
+    unsafe {
+        match dot {
+            #[cfg(target_arch = "x86_64")]
+            Dot::Amx => super::flow::run(product, item),
+            #[cfg(not(target_arch = "x86_64"))]
+            Dot::Amx => unreachable!("this machine has no AMX"),
+            Dot::Scalar | Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot => {
+                by_lines(product, dot, item);
             }
         }
     }
 }
 
-/// How many of so many rows go by thirty-two. Only AMX gains by that; a last block of sixteen or fewer stays alone.
-fn in_squares(dot: Dot, rows: usize) -> usize {
-    match (dot, rows % (2 * LINES)) {
-        (Dot::Amx, rest @ 1..=LINES) => rows - rest,
-        (Dot::Amx, _) => rows,
-        (Dot::Scalar | Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot, _) => 0,
-    }
-}
-
-/// Rows of an item that are worked on in one shape, over one block of k.
-struct Strips<'a> {
-    product: &'a Product,
-    dot: Dot,
-    shape: Shape,
-    rows: Range<usize>,
-    steps: Range<usize>,
-}
-
-impl Strips<'_> {
-    /// # Safety
-    /// As for [`run`].
-    unsafe fn run(&self, units: Range<usize>, sums: &mut Sums) {
-        let height = self.shape.down() * LINES;
-        let panels = units.start * 4..(units.end * 4).min(self.product.columns.div_ceil(LINES));
-        // SAFETY: the caller's promise. Tiles are configured for this shape, with fewer lines where there is not even one
-        // whole block of rows.
-        unsafe {
-            let engine = Engine::start(self.dot, self.shape, self.rows.len().min(LINES));
-            for row in self.rows.clone().step_by(height) {
-                for panel in panels.clone().step_by(self.shape.across()) {
-                    let place = self.place(row, panel);
-                    if self.steps.start > 0 {
-                        dispatch!(self.dot.isa(), load(&place, sums));
+/// Computes one item by vector registers: each patch is multiplied, then finished.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
+    let mut sums = Sums::ZERO;
+    for index in 0..product.blocks() {
+        let (rows, steps) = (item.rows.clone(), product.block(index));
+        let strips = Strips { product, shape: Shape::Wide, rows, steps };
+        for row in strips.starts() {
+            for panel in strips.panels(&item.units).step_by(Shape::Wide.across()) {
+                let place = strips.place(row, panel);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    if strips.steps.start > 0 {
+                        dispatch!(dot.isa(), |L| place.load::<L>(&raw mut sums));
                     }
-                    engine.multiply(self.product.format, &self.patch(row, panel, sums));
-                    let finish = self.finish(row, panel);
-                    dispatch!(self.dot.isa(), store(&place, &finish, self.product.then, sums));
+                    vector::multiply(dot, product.format, &strips.patch(row, panel, &raw mut sums));
+                    dispatch!(dot.isa(), |L| place.store::<L>(&raw mut sums, 0..place.part.rows));
                 }
             }
         }
     }
+}
 
-    /// The part of C that the patch at `row` and `panel` is.
-    fn place(&self, row: usize, panel: usize) -> Place {
-        let Product { c, c_stride, columns, .. } = *self.product;
+impl Product {
+    /// How many blocks of k there are. Between two of them C must hold the sums, so there is one where C is narrow.
+    pub(super) fn blocks(&self) -> usize {
+        if self.narrowed.is_some() { 1 } else { self.tiles().div_ceil(BLOCK) }
+    }
+
+    /// Block number `index`, in tiles.
+    #[inline(always)]
+    pub(super) fn block(&self, index: usize) -> Range<usize> {
+        part(self.tiles(), self.blocks(), index)
+    }
+}
+
+/// Rows of an item that are worked on in one shape, over one block of k.
+pub(super) struct Strips<'a> {
+    pub product: &'a Product,
+    pub shape: Shape,
+    pub rows: Range<usize>,
+    pub steps: Range<usize>,
+}
+
+impl Strips<'_> {
+    /// The first row of each strip.
+    pub fn starts(&self) -> impl Iterator<Item = usize> + use<> {
+        self.rows.clone().step_by(self.shape.height())
+    }
+
+    /// The panels of some units.
+    pub fn panels(&self, units: &Range<usize>) -> Range<usize> {
+        units.start * 4..(units.end * 4).min(self.product.columns.div_ceil(LINES))
+    }
+
+    /// The part of C that the patch at `row` and `panel` is, and what happens to its sums.
+    #[inline(always)]
+    pub fn place(&self, row: usize, panel: usize) -> Place {
+        let Product { c, c_stride, columns, then, narrowed, .. } = *self.product;
         let part = Part {
             corner: [row, panel * LINES],
-            rows: (self.rows.end - row).min(self.shape.down() * LINES),
-            columns: (columns - panel * LINES).min(self.shape.across() * LINES),
+            rows: (self.rows.end - row).min(self.shape.height()),
+            columns: (columns - panel * LINES).min(self.shape.width()),
             c: c.wrapping_add(row * c_stride + panel * LINES),
             stride: c_stride,
         };
-        Place { shape: self.shape, part }
+        let finish = self.finish(row, panel);
+        let narrow = narrowed.map(|tiles| (tiles, Format::Bf16.tiles(columns)));
+        Place { part, width: self.shape.width(), finish, then, narrow }
     }
 
-    fn patch(&self, row: usize, panel: usize, sums: &mut Sums) -> Patch {
+    fn patch(&self, row: usize, panel: usize, sums: *mut Sums) -> Patch {
         let (product, step) = (self.product, self.steps.start);
         Patch {
-            shape: self.shape,
             rows: (self.rows.end - row).min(LINES),
             a: product.a_tile(row / LINES, step),
             b: product.b_tile(panel, step),
@@ -152,6 +182,7 @@ impl Strips<'_> {
     }
 
     /// What happens to the sums of the patch at `row` and `panel`.
+    #[inline(always)]
     fn finish(&self, row: usize, panel: usize) -> Finish {
         let product = self.product;
         if self.steps.end < product.tiles() {
@@ -165,44 +196,6 @@ impl Strips<'_> {
                 columns: product.column_scales().wrapping_add(panel * LINES),
                 bias,
             },
-        }
-    }
-}
-
-/// What multiplies, ready to do so.
-enum Engine {
-    Vector(Dot),
-    #[cfg(target_arch = "x86_64")]
-    Tiles(super::amx::Tiles),
-}
-
-impl Engine {
-    /// # Safety
-    /// The machine has `dot`.
-    unsafe fn start(dot: Dot, shape: Shape, rows: usize) -> Self {
-        match dot {
-            #[cfg(target_arch = "x86_64")]
-            // SAFETY: the caller's promise.
-            Dot::Amx => Self::Tiles(unsafe { super::amx::Tiles::configure(shape, rows) }),
-            #[cfg(not(target_arch = "x86_64"))]
-            Dot::Amx => unreachable!("this machine has no AMX"),
-            Dot::Scalar | Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot => {
-                debug_assert!(shape == Shape::Wide && rows > 0);
-                Self::Vector(dot)
-            }
-        }
-    }
-
-    /// # Safety
-    /// As [`Patch`] says; it has the shape that this was started for.
-    unsafe fn multiply(&self, format: Format, patch: &Patch) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            match self {
-                Self::Vector(dot) => vector::multiply(*dot, format, patch),
-                #[cfg(target_arch = "x86_64")]
-                Self::Tiles(tiles) => tiles.multiply(format, patch),
-            }
         }
     }
 }

@@ -1,4 +1,6 @@
 //! A, row by row: rounded to `bf16`, or to integers by a scale of the row's own.
+#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
+#![allow(clippy::needless_range_loop)] // plain loops become vectors
 #![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 
 use super::{Format, LINE, LINES, TILE, TILE_FLOATS};
@@ -86,6 +88,28 @@ pub(super) unsafe fn narrow_row(isa: Isa, format: Format, numbers: &[f32], to: *
 unsafe fn round_row<L: Lanes>(numbers: &[f32], first: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { lines::<{ LINE / 2 }, u16>(numbers, first, bf16) }
+}
+
+/// One line of `bf16`: `some` numbers, at most 32, and zeros behind them.
+///
+/// # Safety
+/// The machine has `L`'s instructions; there are so many numbers at `from`, and a line at `line`, aligned to 64 bytes.
+#[inline(always)]
+pub(super) unsafe fn narrow_line<L: Lanes>(from: *const f32, some: usize, line: *mut u8) {
+    let mut narrow = [0_u16; LINE / 2];
+    // SAFETY: the caller's promise.
+    unsafe {
+        if some == LINE / 2 {
+            for i in 0..LINE / 2 {
+                narrow[i] = bf16(*from.add(i));
+            }
+        } else {
+            for i in 0..some {
+                narrow[i] = bf16(*from.add(i));
+            }
+        }
+        *line.cast() = narrow;
+    }
 }
 
 /// The scale of the row: its largest number is 127 of it.

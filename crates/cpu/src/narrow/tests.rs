@@ -85,19 +85,66 @@ impl Case {
             c_stride: stride,
             bias: self.bias.as_ref().map(Vec::as_ptr),
             then,
+            narrowed: None,
         };
-        let mut items: Vec<usize> = (0..product.items()).collect();
-        random.shuffle(&mut items);
         // SAFETY: `dot` is available, and the vectors have the sizes that the descriptions say.
         unsafe {
             for row in 0..rows.len() {
                 narrowing.run_row(dot.isa(), row);
             }
-            for item in items {
-                product.run_item(dot, item);
-            }
+            run(&product, dot, random);
         }
         c
+    }
+
+    /// C narrowed by the kernels, and C as they write it else, narrowed afterwards.
+    fn found_narrow(&self, (format, dot): (Format, Dot), then: Then, random: &mut Random) -> [Buffer; 2] {
+        let (rows, columns, isa) = (self.rows, self.columns, dot.isa());
+        let c = self.found_then((format, dot), 0..rows, then, random);
+        let weight = Weight::from_weight(format, &self.weight, columns, self.k);
+        let mut a = Buffer::zeros(Narrowing::len(format, rows, self.k));
+        let mut narrowed = [(); 2].map(|()| Buffer::zeros(Narrowing::len(Format::Bf16, rows, columns)));
+        let [found, expected] = &mut narrowed;
+        let (from, stride) = (self.a.as_ptr(), self.k + GAP);
+        let of_a = Narrowing { format, rows, k: self.k, from, stride, to: a.as_mut_ptr() };
+        let (format_of_c, from, stride) = (Format::Bf16, c.as_ptr(), columns + GAP);
+        let of_c =
+            Narrowing { format: format_of_c, rows, k: columns, from, stride, to: expected.as_mut_ptr() };
+        let product = Product {
+            format,
+            rows,
+            k: self.k,
+            columns,
+            a: a.as_ptr(),
+            b: weight.as_ptr(),
+            c: std::ptr::null_mut(),
+            c_stride: 0,
+            bias: self.bias.as_ref().map(Vec::as_ptr),
+            then,
+            narrowed: Some(found.as_mut_ptr()),
+        };
+        // SAFETY: `dot` is available, and the buffers have the sizes that the descriptions say.
+        unsafe {
+            for row in 0..rows {
+                of_a.run_row(isa, row);
+                of_c.run_row(isa, row);
+            }
+            run(&product, dot, random);
+        }
+        narrowed
+    }
+}
+
+/// All items, in a random order.
+///
+/// # Safety
+/// As for [`Product::run_item`].
+unsafe fn run(product: &Product, dot: Dot, random: &mut Random) {
+    let mut items: Vec<usize> = (0..product.items()).collect();
+    random.shuffle(&mut items);
+    for item in items {
+        // SAFETY: the caller's promise.
+        unsafe { product.run_item(dot, item) };
     }
 }
 
@@ -244,6 +291,25 @@ fn what_follows_has_the_bits_of_a_step_behind() {
 }
 
 #[test]
+fn a_narrow_c_is_what_narrowing_makes_of_it() {
+    let mut random = Random::new(8);
+    for [rows, k, columns] in shapes(&mut random, 12) {
+        let case = Case::random(&mut random, rows, k, columns);
+        let other: Vec<f32> = (0..rows * columns).map(|_| random.normal()).collect();
+        for (format, dot) in
+            Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d)))
+        {
+            let then = *random.pick(&thens(&other, columns));
+            let [found, expected] = case.found_narrow((format, dot), then, &mut random);
+            assert!(
+                bits(&found) == bits(&expected),
+                "[{rows}, {k}, {columns}], {then:?}, {format:?} on {dot}"
+            );
+        }
+    }
+}
+
+#[test]
 fn weights_and_matrices_are_laid_out_alike() {
     let mut random = Random::new(5);
     for [k, columns] in [[1, 1], [64, 100], [33, 47], [100, 31]] {
@@ -291,6 +357,7 @@ fn items_cover_everything_and_are_never_empty() {
             c_stride: columns,
             bias: None,
             then: Then::Nothing,
+            narrowed: None,
         };
         let (down, across) = product.cut();
         for (len, count) in [(rows.div_ceil(2 * LINES), down), (columns.div_ceil(UNIT), across)] {

@@ -53,9 +53,8 @@ trait Step: Copy {
 /// Adds a patch's product to its sums.
 ///
 /// # Safety
-/// The machine has `dot`, which is not AMX; as [`Patch`] says, and it is wide.
+/// The machine has `dot`, which is not AMX; as [`Patch`] says.
 pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
-    debug_assert_eq!(patch.shape, Shape::Wide);
     // SAFETY: the caller's promise.
     unsafe {
         match dot {
@@ -106,7 +105,8 @@ unsafe fn rows<S: Step, const M: usize, const P: usize>(patch: &Patch) {
 #[inline(always)]
 unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usize, panel: usize) {
     let words = patch.sums.cast::<f32>();
-    let place = |i: usize, p: usize| words.wrapping_add(((panel + p) * LINES + row + i) * LINES);
+    let place =
+        |i: usize, p: usize| words.wrapping_add((row + i) * Shape::Wide.width() + (panel + p) * LINES);
     // SAFETY: the caller's promise; a tile has sixteen lines, of which one for each row of A.
     unsafe {
         let mut sums = [[S::begin(patch.shift); P]; M];
