@@ -1,9 +1,10 @@
 //! What a kernel sees of a run.
 
-use glassformer_graph::ops::{Attend, Which};
+use glassformer_graph::ops::{Activation, Attend, Which};
 use glassformer_graph::{Batch, Pages, Span};
 
 use crate::isa::Isa;
+use crate::lanes::bend::Bent;
 use crate::narrow::Dot;
 
 /// Rows of `f32` somewhere in memory: an input or an output of a step.
@@ -70,6 +71,8 @@ pub(crate) struct Context<'a> {
     pub dot: Dot,
     /// Whether attention may multiply `bf16` on tiles.
     pub tiles: bool,
+    /// Whether activations need to be no more exact than numbers of eight bits.
+    pub near: bool,
     /// The batch.
     pub batch: &'a Batch<'a>,
     /// The target's stored keys and values.
@@ -85,6 +88,11 @@ impl<'a> Context<'a> {
             Which::Cache => self.cache,
             Which::Crossing => self.crossing,
         }
+    }
+
+    /// The activation, as exact as it has to be.
+    pub fn bent(&self, act: Activation) -> Bent {
+        if self.near { Bent::near(act) } else { Bent::exact(act) }
     }
 
     /// How many pairs of a query and a key `attend` has, whether they see each other or not.

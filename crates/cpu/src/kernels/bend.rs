@@ -10,7 +10,7 @@ use super::map::{One, Two, map_one, map_two};
 use super::row::{load, store};
 use super::split::over_numbers;
 use crate::dispatch;
-use crate::lanes::bend::{Bend, with_bend};
+use crate::lanes::bend::{Bend, Bent, with_bend};
 use crate::lanes::{LANES, Lanes};
 
 /// f(x).
@@ -55,7 +55,7 @@ impl<B: Bend> Two for Back<B> {
 /// As [`Call`] says.
 pub(super) unsafe fn activate(act: Activation, call: Call<'_>) {
     // SAFETY: the caller's promise.
-    with_bend!(act, |B| unsafe { map_one(call, Value::<B>(PhantomData)) });
+    with_bend!(call.run.bent(act), |B| unsafe { map_one(call, Value::<B>(PhantomData)) });
 }
 
 /// `dx = f′(x) ⊙ dy`.
@@ -64,7 +64,7 @@ pub(super) unsafe fn activate(act: Activation, call: Call<'_>) {
 /// As [`Call`] says.
 pub(super) unsafe fn activate_grad(act: Activation, call: Call<'_>) {
     // SAFETY: the caller's promise.
-    with_bend!(act, |B| unsafe { map_two(call, Back::<B>(PhantomData)) });
+    with_bend!(Bent::exact(act), |B| unsafe { map_two(call, Back::<B>(PhantomData)) });
 }
 
 /// `y = f(g) ⊙ u`.
@@ -73,7 +73,7 @@ pub(super) unsafe fn activate_grad(act: Activation, call: Call<'_>) {
 /// As [`Call`] says.
 pub(super) unsafe fn gate(act: Activation, call: Call<'_>) {
     // SAFETY: the caller's promise.
-    with_bend!(act, |B| unsafe { map_two(call, Gated::<B>(PhantomData)) });
+    with_bend!(call.run.bent(act), |B| unsafe { map_two(call, Gated::<B>(PhantomData)) });
 }
 
 /// `dg = f′(g) ⊙ u ⊙ dy`, `du = f(g) ⊙ dy`.
@@ -87,7 +87,11 @@ pub(super) unsafe fn gate_grad(act: Activation, call: Call<'_>) {
         unsafe {
             let from = [0, 1, 2].map(|k: usize| call.inputs[k].data.add(part.start).cast_const());
             let to = [0, 1].map(|k: usize| call.outputs[k].data.add(part.start));
-            with_bend!(act, |B| dispatch!(call.run.isa, |L| gate_back::<L, B>(from, to, part.len())));
+            with_bend!(Bent::exact(act), |B| dispatch!(call.run.isa, |L| gate_back::<L, B>(
+                from,
+                to,
+                part.len()
+            )));
         }
     });
 }

@@ -80,9 +80,9 @@ fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then) {
     };
     let then = match after {
         After::Nothing => Then::Nothing,
-        After::Activate(act) => Then::Activate(act),
+        After::Activate(act) => Then::Activate(call.run.bent(act)),
         After::Add => Then::Add(other()),
-        After::Gate(act) => Then::Gate(act, other()),
+        After::Gate(act) => Then::Gate(call.run.bent(act), other()),
     };
     (rest.first().map(|bias| bias.data.cast_const()), then)
 }

@@ -1,5 +1,7 @@
 //! The bends between two projections, lane by lane, with their slopes.
 
+use glassformer_graph::ops::Activation;
+
 use super::{Lanes, erf, exp, sigmoid, tanh};
 
 /// A bend and its slope.
@@ -128,31 +130,140 @@ impl Bend for Sigmoid {
     }
 }
 
+/// An activation, as exact as it has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bent {
+    Relu,
+    Gelu,
+    GeluTanh,
+    /// Within 8e-5, for a third of the work: what is rounded to eight bits next does not see the difference.
+    NearGelu,
+    NearGeluTanh,
+    Silu,
+    Tanh,
+    Sigmoid,
+}
+
+impl Bent {
+    /// As near as numbers of 24 bits can be.
+    pub fn exact(act: Activation) -> Self {
+        match act {
+            Activation::Relu => Self::Relu,
+            Activation::Gelu => Self::Gelu,
+            Activation::GeluTanh => Self::GeluTanh,
+            Activation::Silu => Self::Silu,
+            Activation::Tanh => Self::Tanh,
+            Activation::Sigmoid => Self::Sigmoid,
+        }
+    }
+
+    /// As near as numbers of eight bits can be.
+    pub fn near(act: Activation) -> Self {
+        match act {
+            Activation::Gelu => Self::NearGelu,
+            Activation::GeluTanh => Self::NearGeluTanh,
+            Activation::Relu | Activation::Silu | Activation::Tanh | Activation::Sigmoid => Self::exact(act),
+        }
+    }
+}
+
+pub struct NearGelu;
+pub struct NearGeluTanh;
+
+/// x (½ + z P(z²)), where z is x within ±`end`. There P is such that the bracket is exactly 0 or 1.
+#[inline(always)]
+fn near<L: Lanes, const N: usize>(x: L, end: f32, p: [f32; N]) -> L {
+    // SAFETY: `x` proves the instructions.
+    unsafe {
+        let z = L::splat(end).min(L::splat(-end).max(x));
+        let square = z * z;
+        let mut sum = L::splat(p[N - 1]);
+        for k in (0..N - 1).rev() {
+            sum = sum.fma(square, L::splat(p[k]));
+        }
+        // Rounding must not leave a large number a part of itself beyond the end.
+        let share = L::splat(1.0).min(L::zero().max(sum.fma(z, L::splat(0.5))));
+        x * share
+    }
+}
+
+impl Bend for NearGelu {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        const P: [f32; 8] = [
+            0.398_465_9,
+            -0.065_528_22,
+            0.009_298_239,
+            -9.506_598e-4,
+            6.689_099e-5,
+            -3.037_952e-6,
+            7.941_413e-8,
+            -9.017_639e-10,
+        ];
+        near(x, 4.2, P)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        Gelu::slope(x)
+    }
+}
+
+impl Bend for NearGeluTanh {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        const P: [f32; 8] = [
+            0.398_480_4,
+            -0.065_860_96,
+            0.009_517_795,
+            -0.001_006_750_9,
+            7.425_631e-5,
+            -3.568_392e-6,
+            9.934_048e-8,
+            -1.206_983e-9,
+        ];
+        near(x, 4.0, P)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        GeluTanh::slope(x)
+    }
+}
+
 /// `$body` with `$bend` the type of the activation.
 macro_rules! with_bend {
     ($act:expr, |$bend:ident| $body:expr) => {
         match $act {
-            glassformer_graph::ops::Activation::Relu => {
+            $crate::lanes::bend::Bent::Relu => {
                 type $bend = $crate::lanes::bend::Relu;
                 $body
             }
-            glassformer_graph::ops::Activation::Gelu => {
+            $crate::lanes::bend::Bent::Gelu => {
                 type $bend = $crate::lanes::bend::Gelu;
                 $body
             }
-            glassformer_graph::ops::Activation::GeluTanh => {
+            $crate::lanes::bend::Bent::GeluTanh => {
                 type $bend = $crate::lanes::bend::GeluTanh;
                 $body
             }
-            glassformer_graph::ops::Activation::Silu => {
+            $crate::lanes::bend::Bent::NearGelu => {
+                type $bend = $crate::lanes::bend::NearGelu;
+                $body
+            }
+            $crate::lanes::bend::Bent::NearGeluTanh => {
+                type $bend = $crate::lanes::bend::NearGeluTanh;
+                $body
+            }
+            $crate::lanes::bend::Bent::Silu => {
                 type $bend = $crate::lanes::bend::Silu;
                 $body
             }
-            glassformer_graph::ops::Activation::Tanh => {
+            $crate::lanes::bend::Bent::Tanh => {
                 type $bend = $crate::lanes::bend::Tanh;
                 $body
             }
-            glassformer_graph::ops::Activation::Sigmoid => {
+            $crate::lanes::bend::Bent::Sigmoid => {
                 type $bend = $crate::lanes::bend::Sigmoid;
                 $body
             }
@@ -160,3 +271,39 @@ macro_rules! with_bend {
     };
 }
 pub(crate) use with_bend;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch;
+    use crate::isa::Isa;
+    use crate::lanes::LANES;
+
+    #[test]
+    fn what_is_near_is_near_and_takes_nothing_from_large_numbers() {
+        for isa in Isa::available() {
+            for i in -2000_i32..=2000 {
+                let x = i as f32 / 100.0;
+                // SAFETY: `isa` is available.
+                let pairs = [Activation::Gelu, Activation::GeluTanh].map(|act| unsafe {
+                    let value = |bent: Bent| {
+                        dispatch!(isa, |L| with_bend!(bent, |B| B::value(<L as Lanes>::splat(x)).to_array()
+                            [LANES - 1]))
+                    };
+                    (value(Bent::exact(act)), value(Bent::near(act)))
+                });
+                for (exact, near) in pairs {
+                    assert!((exact - near).abs() < 1e-4, "{isa}, {x}: {exact}, {near}");
+                    assert!(
+                        x.abs() < 4.2 || (near - x.max(0.0)).abs() <= 1e-5 * x.abs(),
+                        "{isa}, {x}: {near}"
+                    );
+                }
+            }
+            // SAFETY: `isa` is available.
+            let nan =
+                unsafe { dispatch!(isa, |L| NearGelu::value(<L as Lanes>::splat(f32::NAN)).to_array()[0]) };
+            assert!(nan.is_nan(), "{isa}");
+        }
+    }
+}

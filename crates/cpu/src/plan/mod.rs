@@ -196,7 +196,7 @@ impl Backend for Cpu {
             team: self.team.clone(),
             isa: self.isa,
             dot: self.dot,
-            tiles: self.choice.precision != Precision::F32 && has_tiles() && !has_gradient(graph),
+            near: self.choice.precision != Precision::F32 && !has_gradient(graph),
             sharing: self.sharing,
             slots,
             steps,
@@ -219,8 +219,8 @@ struct Plan {
     team: Arc<Team>,
     isa: Isa,
     dot: Dot,
-    /// Whether attention may multiply `bf16` on tiles.
-    tiles: bool,
+    /// Whether all of it needs to be no more exact than what is narrow.
+    near: bool,
     sharing: Sharing,
     slots: Vec<Slot>,
     steps: Vec<Step>,
@@ -278,7 +278,8 @@ impl Runner for Plan {
         let run = Context {
             isa: self.isa,
             dot: self.dot,
-            tiles: self.tiles,
+            tiles: self.near && has_tiles(),
+            near: self.near,
             batch,
             cache: pages_at(cache),
             crossing: pages_at(crossing),

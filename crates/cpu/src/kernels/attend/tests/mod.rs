@@ -142,6 +142,7 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
     let (cache, crossing) = (state.cache.data_mut().as_mut_ptr(), state.crossing.data_mut().as_mut_ptr());
     let run = Context {
         tiles: how.dot == Dot::Amx,
+        near: false,
         dot: how.dot,
         isa: how.isa,
         batch,
