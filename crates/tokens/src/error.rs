@@ -90,6 +90,17 @@ pub enum Error {
         reason: String,
     },
 
+    /// No vocabulary of this size can be learned from this text.
+    #[error(
+        "a vocabulary of {size} tokens cannot be learned: {what}; change the size, the coverage or the text"
+    )]
+    Learn {
+        /// What is wrong.
+        what: String,
+        /// The size that was asked for.
+        size: usize,
+    },
+
     /// A chat template does not parse, or asks for something that it cannot have.
     #[error("chat template, line {line}: {reason}; fetch the model again, or give a template of your own")]
     Template {

@@ -19,10 +19,10 @@ use tokenizers::processors::PostProcessorWrapper;
 use tokenizers::{AddedToken, EncodeInput, NormalizerWrapper, TokenizerImpl};
 
 pub(crate) use build::{Around, ByteLevel, WordPiece};
+pub(crate) use split::Splits;
 pub(crate) use words::Words;
 
 use self::check::Outline;
-use self::split::Splits;
 use crate::config::{Config, Token};
 use crate::encoding::{Encoding, Part, Positions, Span, Special, SpecialText};
 use crate::error::Error;
@@ -50,7 +50,10 @@ pub(crate) enum Growth {
 }
 
 /// Runs the library's code; a panic in it is an error.
-fn guarded<T>(action: &'static str, run: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, Error> {
+pub(crate) fn guarded<T>(
+    action: &'static str,
+    run: impl FnOnce() -> tokenizers::Result<T>,
+) -> Result<T, Error> {
     let failed = |reason: String| Error::Library { action, reason };
     match catch_unwind(AssertUnwindSafe(run)) {
         Ok(Ok(value)) => Ok(value),

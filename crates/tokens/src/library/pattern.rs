@@ -26,7 +26,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A compiled pattern.
 #[derive(Debug)]
-pub(super) struct Pattern {
+pub(crate) struct Pattern {
     source: String,
     matcher: Matcher,
 }

@@ -14,7 +14,7 @@ use super::pattern::{GPT2, Pattern};
 
 /// How a text is cut into words.
 #[derive(Debug)]
-pub(super) enum Splits {
+pub(crate) enum Splits {
     Sequence(Vec<Splits>),
     Pattern {
         pattern: Pattern,
@@ -31,7 +31,7 @@ pub(super) enum Splits {
 
 /// What a pattern matches.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Side {
+pub(crate) enum Side {
     /// What lies between words.
     Delimiter,
     /// The words.
