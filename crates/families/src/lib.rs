@@ -27,6 +27,7 @@ mod open;
 mod roberta;
 mod rope;
 mod rules;
+mod save;
 mod t5;
 mod transfo_xl;
 
@@ -38,3 +39,4 @@ pub use family::{Family, known};
 pub use generation::{Generation, generation};
 pub use open::{Checkpoint, open};
 pub use rules::{How, Rule};
+pub use save::Layout;
