@@ -1,5 +1,8 @@
 //! What can go wrong while training.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use thiserror::Error;
 
 /// An error of training.
@@ -12,6 +15,15 @@ pub enum Error {
     /// A graph could not be prepared or run.
     #[error(transparent)]
     Graph(#[from] glassformer_graph::Error),
+    /// A checkpoint could not be read or written.
+    #[error(transparent)]
+    Families(#[from] glassformer_families::Error),
+    /// Tensors could not be read or written.
+    #[error(transparent)]
+    Weights(#[from] glassformer_weights::Error),
+    /// A vocabulary could not be read or learned, or a text not be encoded.
+    #[error(transparent)]
+    Tokens(#[from] glassformer_tokens::Error),
     /// The formula has no head to learn with.
     #[error(
         "the formula's head gives no scores, so there is nothing to learn; choose words, classes, tags or spans"
@@ -28,4 +40,46 @@ pub enum Error {
         /// What it is.
         loss: f32,
     },
+    /// The configuration cannot work.
+    #[error("{place}: {what}; {hint}")]
+    Config {
+        /// The file, and the line where it is known.
+        place: String,
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The data cannot be used.
+    #[error("{place}: {what}; {hint}")]
+    Data {
+        /// The file, and the line where it is known.
+        place: String,
+        /// What is wrong.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
+    /// The system refused an operation on a file.
+    #[error("cannot {action} {}: {source}; check the path, its permissions and the room on the disk", .path.display())]
+    Io {
+        /// What was tried: a verb.
+        action: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl Error {
+    /// For `map_err`: the system's error with what was tried on which path.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, path: path.to_path_buf(), source }
+    }
+
+    /// Something that the configuration says and that cannot be.
+    pub(crate) fn config(what: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self::Config { place: "the configuration".into(), what: what.into(), hint: hint.into() }
+    }
 }

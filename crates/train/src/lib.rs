@@ -1,13 +1,37 @@
 //! Training: a loss, its gradients by a pass over the same graph that runs, and an optimiser.
 //!
 //! There is no forward pass here. [`Trainer`] lowers a formula with its parameters as inputs, appends the loss, asks the
-//! gradient pass for every parameter, and runs the result on any backend.
+//! gradient pass for every parameter, and runs the result on any backend. [`Run`] is everything around it that a
+//! [`Config`] describes: data, vocabulary, schedule, checkpoints, and going on after an interruption with the same bits.
+//!
+//! Reading order: `trainer` (a step), `outer` (losses over several rows), `adamw` and `schedule`; then `config`, `task` (what an
+//! objective makes of data), `data`, `checkpoint`, `run`.
 #![forbid(unsafe_code)]
 
 mod adamw;
+mod check;
+mod checkpoint;
+pub mod config;
+mod data;
+mod disk;
 mod error;
+mod log;
+mod outer;
+mod report;
+mod run;
+mod schedule;
+mod start;
+mod task;
 mod trainer;
 
-pub use adamw::{AdamW, Rates};
+pub use adamw::{AdamW, Move, Own, Rates};
+pub use check::{Checked, Checker};
+pub use config::Config;
+pub use data::{Dropped, Order, Place, Prepared, Record, Records, Report, Store};
 pub use error::Error;
-pub use trainer::{Settings, Trainer, training_graph};
+pub use log::{Entry, Log};
+pub use outer::OuterLoss;
+pub use report::report;
+pub use run::{Changes, Ended, Event, Run};
+pub use task::{About, Encoded, Refused, Task};
+pub use trainer::{More, Settings, Step, Trainer, training_graph};

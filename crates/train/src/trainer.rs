@@ -10,6 +10,8 @@ use glassformer_model::{Lowering, Model, Parameter, lower, parameters};
 use glassformer_tensor::Tensor;
 use glassformer_weights::Weights;
 
+use crate::adamw::{self, Move, Own};
+use crate::outer::{Outer, OuterLoss};
 use crate::{AdamW, Error, Rates};
 
 /// How a formula is trained.
@@ -31,23 +33,52 @@ impl Default for Settings {
     }
 }
 
+/// What a training may ask for besides [`Settings`].
+#[derive(Clone, Debug, Default)]
+pub struct More {
+    /// A rate and a decay for each parameter, in the order of [`parameters`]; all alike where it is empty. What has a rate of 0
+    /// gets no gradient.
+    pub own: Vec<Own>,
+    /// How much of the average of weights is kept at each step, where one is wanted.
+    pub average: Option<f32>,
+    /// A loss that looks at several rows at once, where cross entropy row by row is not what is wanted.
+    pub outer: Option<OuterLoss>,
+}
+
+/// What came of a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step {
+    /// The loss before it.
+    pub loss: f32,
+    /// The length of the gradient before it was clipped.
+    pub length: f32,
+    /// Whether anything moved: a loss or a gradient that is not finite moves nothing.
+    pub moved: bool,
+}
+
 /// The graph that trains `formula`: its whole forward pass with parameters as inputs, the output `loss`, and `grad.X` for each
 /// parameter X. The loss is the sum over the labelled rows, each times its weight in the batch.
 ///
 /// # Errors
 /// If the formula cannot work or has no head.
 pub fn training_graph(formula: &Formula, settings: &Settings) -> Result<Graph, Error> {
-    let forward = lower(formula, Lowering::train(settings.dropout))?;
+    let names: Vec<String> = parameters(formula)?.into_iter().map(|parameter| parameter.name).collect();
+    let of: Vec<&str> = names.iter().map(String::as_str).collect();
+    let graph = loss_graph(formula, settings.dropout, settings.smoothing)?;
+    Ok(grad::grad(&graph, "loss", &of)?)
+}
+
+/// The forward pass of `formula` with parameters as inputs and the output `loss`.
+pub(crate) fn loss_graph(formula: &Formula, dropout: f32, smoothing: f32) -> Result<Graph, Error> {
+    let forward = lower(formula, Lowering::train(dropout))?;
     let logits = forward.output("logits").ok_or(Error::NoHead)?;
     let logits = forward.outputs()[logits].1;
     let side = if formula.target.is_some() { Side::Target } else { Side::Source };
     let mut build = Builder::extend(forward);
-    let losses = build.add("losses", CrossEntropy { side, smoothing: settings.smoothing }, &[logits])?;
+    let losses = build.add("losses", CrossEntropy { side, smoothing }, &[logits])?;
     let loss = build.add("loss", SumRows, &[losses])?;
     build.output("loss", loss);
-    let names: Vec<String> = parameters(formula)?.into_iter().map(|parameter| parameter.name).collect();
-    let of: Vec<&str> = names.iter().map(String::as_str).collect();
-    Ok(grad::grad(&build.finish(), "loss", &of)?)
+    Ok(build.finish())
 }
 
 /// A model being trained. Its parameters change, so they belong to it; the graph and the plan do not.
@@ -58,11 +89,15 @@ pub struct Trainer {
     parameters: Vec<(Parameter, Tensor)>,
     /// For each input of the graph, in its order: which parameter it is, or its name.
     bindings: Vec<Result<usize, String>>,
-    gradients: Vec<usize>,
+    /// The output that is each parameter's gradient; nothing for those that stay as they are.
+    gradients: Vec<Option<usize>>,
     loss: usize,
     optimiser: AdamW,
     clip: Option<f32>,
     steps: usize,
+    outer: Option<Outer>,
+    /// Sums of gradients, where a step has several batches.
+    sums: Vec<Vec<f32>>,
 }
 
 impl Trainer {
@@ -76,29 +111,73 @@ impl Trainer {
         capacity: &Capacity,
         settings: &Settings,
     ) -> Result<Self, Error> {
+        Self::with(model, backend, capacity, settings, &More::default())
+    }
+
+    /// Prepares `model` for training with more wishes.
+    ///
+    /// # Errors
+    /// If the formula has no head.
+    pub fn with(
+        model: &Model,
+        backend: &dyn Backend,
+        capacity: &Capacity,
+        settings: &Settings,
+        more: &More,
+    ) -> Result<Self, Error> {
         let formula = model.formula().clone();
-        let graph = Arc::new(training_graph(&formula, settings)?);
         let read = |parameter: Parameter| {
             let tensor =
                 model.tensor(&parameter.name).ok_or_else(|| Error::MissingInput(parameter.name.clone()))?;
             Ok::<_, Error>((parameter, tensor))
         };
         let parameters = parameters(&formula)?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
+        let moves = |at: usize| more.own.get(at).is_none_or(|own| own.rate > 0.0);
+        let of: Vec<&str> = parameters
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| moves(*at))
+            .map(|(_, (parameter, _))| parameter.name.as_str())
+            .collect();
+        let (outer, forward) = match more.outer {
+            None => (None, loss_graph(&formula, settings.dropout, settings.smoothing)?),
+            Some(loss) => {
+                let (outer, graph) = Outer::new(loss, &formula, backend, capacity, settings.dropout)?;
+                (Some(outer), graph)
+            }
+        };
+        let graph = Arc::new(grad::grad(&forward, "loss", &of)?);
         let find = |name: &str| parameters.iter().position(|(parameter, _)| parameter.name == name);
         let bindings =
             graph.leaves(Leaf::Input).map(|(_, info)| find(&info.name).ok_or(info.name.clone())).collect();
-        let missing = |name: &str| Error::MissingInput(name.to_owned());
-        let output = |name: &str| graph.output(name).ok_or_else(|| missing(name));
-        let gradients = parameters
-            .iter()
-            .map(|(parameter, _)| output(&grad::name(&parameter.name)))
-            .collect::<Result<Vec<_>, _>>()?;
-        let loss = output("loss")?;
-        let sizes = parameters.iter().map(|(_, tensor)| tensor.data().len());
-        let optimiser = AdamW::new(settings.rates, sizes);
+        let gradients =
+            parameters.iter().map(|(parameter, _)| graph.output(&grad::name(&parameter.name))).collect();
+        let loss = graph.output("loss").ok_or_else(|| Error::MissingInput("loss".to_owned()))?;
+        let sizes = parameters.iter().enumerate();
+        let sizes = sizes.map(|(at, (_, tensor))| if moves(at) { tensor.data().len() } else { 0 });
+        let mut optimiser = AdamW::new(settings.rates, sizes);
+        if !more.own.is_empty() {
+            optimiser = optimiser.with_own(more.own.clone());
+        }
+        if let Some(kept) = more.average {
+            let weights = parameters.iter().map(|(_, tensor)| tensor.data().to_vec()).collect();
+            optimiser = optimiser.with_average(kept, weights);
+        }
         let runner = backend.prepare(&graph, &BTreeMap::new(), capacity)?;
-        let (state, clip) = (State::default(), settings.clip);
-        Ok(Self { formula, runner, state, parameters, bindings, gradients, loss, optimiser, clip, steps: 0 })
+        Ok(Self {
+            formula,
+            runner,
+            state: State::default(),
+            parameters,
+            bindings,
+            gradients,
+            loss,
+            optimiser,
+            clip: settings.clip,
+            steps: 0,
+            outer,
+            sums: Vec::new(),
+        })
     }
 
     /// Runs `batch` and leaves the gradients in place; gives the loss. `inputs` are those of the graph that are not
@@ -107,16 +186,41 @@ impl Trainer {
     /// # Errors
     /// If the batch does not fit, or the loss is not finite.
     pub fn backward(&mut self, batch: Batch<'_>, inputs: &BTreeMap<String, Vec<f32>>) -> Result<f32, Error> {
+        let loss = self.run(batch, inputs)?;
+        if loss.is_finite() { Ok(loss) } else { Err(Error::NotFinite { step: self.steps + 1, loss }) }
+    }
+
+    /// The same, whatever the loss is.
+    fn run(&mut self, batch: Batch<'_>, inputs: &BTreeMap<String, Vec<f32>>) -> Result<f32, Error> {
+        let (mut known, mut given) = (None, None);
+        if let Some(outer) = &mut self.outer {
+            let weights = |name: &str| {
+                self.parameters
+                    .iter()
+                    .find(|(parameter, _)| parameter.name == name)
+                    .map(|(_, tensor)| tensor.data())
+            };
+            let (loss, gradient) = outer.run(&batch, weights)?;
+            (known, given) = (Some(loss), Some(gradient));
+        }
         let mut bound = Batch { inputs: Vec::with_capacity(self.bindings.len()), ..batch };
         for binding in &self.bindings {
             bound.inputs.push(match binding {
                 Ok(parameter) => self.parameters[*parameter].1.data(),
-                Err(name) => inputs.get(name).ok_or_else(|| Error::MissingInput(name.clone()))?,
+                Err(name) => match given.as_ref().filter(|_| name == Outer::INPUT) {
+                    Some(gradient) => gradient,
+                    None => inputs.get(name).ok_or_else(|| Error::MissingInput(name.clone()))?,
+                },
             });
         }
+        if self.outer.is_some() {
+            let side = if self.formula.target.is_some() { Side::Target } else { Side::Source };
+            let packed = bound.side_mut(side);
+            packed.labels.clear();
+            packed.weights.clear();
+        }
         self.runner.run(&mut self.state, &bound)?;
-        let loss = self.state.output(self.loss)[0];
-        if loss.is_finite() { Ok(loss) } else { Err(Error::NotFinite { step: self.steps + 1, loss }) }
+        Ok(known.unwrap_or_else(|| self.state.output(self.loss)[0]))
     }
 
     /// One step: [`Trainer::backward`], then the optimiser moves every parameter. Gives the loss before it.
@@ -124,34 +228,95 @@ impl Trainer {
     /// # Errors
     /// As [`Trainer::backward`]; the parameters stay as they were then.
     pub fn step(&mut self, batch: Batch<'_>, rate: f32) -> Result<f32, Error> {
-        let loss = self.backward(batch, &BTreeMap::new())?;
-        let clip = self.clip_factor();
-        self.steps += 1;
-        self.optimiser.begin();
-        for (index, (_, tensor)) in self.parameters.iter_mut().enumerate() {
-            let gradient = self.state.output(self.gradients[index]);
-            self.optimiser.update(index, tensor.data_mut(), gradient, (rate, clip));
+        let step = self.step_over(vec![batch], rate)?;
+        if step.moved {
+            Ok(step.loss)
+        } else {
+            Err(Error::NotFinite { step: self.steps + 1, loss: step.loss })
         }
-        Ok(loss)
     }
 
-    fn clip_factor(&self) -> f32 {
-        let Some(most) = self.clip else { return 1.0 };
-        let squares =
-            |&index: &usize| self.state.output(index).iter().map(|&g| f64::from(g).powi(2)).sum::<f64>();
-        let length = self.gradients.iter().map(squares).sum::<f64>().sqrt() as f32;
-        if length > most { most / length } else { 1.0 }
+    /// One step over several batches, whose losses and gradients are added. A loss or a gradient that is not finite moves
+    /// nothing.
+    ///
+    /// # Errors
+    /// If a batch does not fit.
+    pub fn step_over(&mut self, batches: Vec<Batch<'_>>, rate: f32) -> Result<Step, Error> {
+        let many = batches.len() > 1;
+        let mut loss = 0.0;
+        if many {
+            self.clear_sums();
+        }
+        for batch in batches {
+            loss += self.run(batch, &BTreeMap::new())?;
+            if many {
+                let gradients = outputs(&self.state, &self.gradients);
+                adamw::gather(&mut self.sums, &gradients);
+            }
+        }
+        let gradients: Vec<&[f32]> = if many {
+            self.sums.iter().map(Vec::as_slice).collect()
+        } else {
+            outputs(&self.state, &self.gradients)
+        };
+        let length = adamw::length(&gradients) as f32;
+        if !loss.is_finite() || !length.is_finite() {
+            return Ok(Step { loss, length, moved: false });
+        }
+        let clip = self.clip.filter(|&most| length > most).map_or(1.0, |most| most / length);
+        self.steps += 1;
+        let mut weights: Vec<&mut [f32]> =
+            self.parameters.iter_mut().map(|(_, tensor)| tensor.data_mut()).collect();
+        self.optimiser.step(&mut weights, &gradients, Move { rate, clip });
+        Ok(Step { loss, length, moved: true })
+    }
+
+    fn clear_sums(&mut self) {
+        if self.sums.is_empty() {
+            let sizes = self.optimiser.moments().iter().map(|(first, _)| first.len());
+            self.sums = sizes.map(|size| vec![0.0; size]).collect();
+        } else {
+            self.sums.iter_mut().for_each(|sum| sum.fill(0.0));
+        }
     }
 
     /// The gradient of parameter `name` from the last run.
     pub fn gradient(&self, name: &str) -> Option<&[f32]> {
         let index = self.parameters.iter().position(|(parameter, _)| parameter.name == name)?;
-        Some(self.state.output(self.gradients[index]))
+        Some(self.state.output(self.gradients[index]?))
     }
 
     /// The output `name` of the last run.
     pub fn output(&self, name: &str) -> Option<&[f32]> {
         Some(self.state.output(self.runner.graph().output(name)?))
+    }
+
+    /// The parameters as they are now.
+    pub fn parameters(&self) -> &[(Parameter, Tensor)] {
+        &self.parameters
+    }
+
+    /// The parameters, to be changed.
+    pub(crate) fn parameters_mut(&mut self) -> &mut [(Parameter, Tensor)] {
+        &mut self.parameters
+    }
+
+    /// The optimiser as it is now.
+    pub fn optimiser(&self) -> &AdamW {
+        &self.optimiser
+    }
+
+    /// The optimiser, to be changed.
+    pub(crate) fn optimiser_mut(&mut self) -> &mut AdamW {
+        &mut self.optimiser
+    }
+
+    /// The weights that are to be used: the average where one is kept, or else those of the last step.
+    pub fn weights(&self) -> Vec<&[f32]> {
+        match self.optimiser.average() {
+            Some(average) => average.iter().map(Vec::as_slice).collect(),
+            None => self.parameters.iter().map(|(_, tensor)| tensor.data()).collect(),
+        }
     }
 
     /// The model as it is now.
@@ -162,4 +327,9 @@ impl Trainer {
         let tensors = self.parameters.iter().map(|(p, tensor)| (p.name.clone(), tensor.clone()));
         Ok(Model::new(self.formula.clone(), Weights::from_tensors(tensors))?)
     }
+}
+
+/// The gradients of a run; an empty one for what has none.
+fn outputs<'s>(state: &'s State, gradients: &[Option<usize>]) -> Vec<&'s [f32]> {
+    gradients.iter().map(|output| output.map_or(&[][..], |output| state.output(output))).collect()
 }

@@ -1,0 +1,302 @@
+//! Records of files: columns with tabs, JSON objects, texts, words with tags, questions. Files are read as they are needed,
+//! and never held as a whole, except where their format is one JSON value.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
+
+use flate2::bufread::MultiGzDecoder;
+use serde_json::Value;
+
+use crate::Error;
+use crate::config::{Column, Format, Objective, Source};
+
+/// The longest line that is read. A file without line ends would otherwise be read into memory as a whole.
+const LONGEST_LINE: u64 = 64 << 20;
+
+/// What one example is made of, in the order that the objective wants.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    /// Its texts: source and target; text and label; question, context and answer.
+    pub texts: Vec<String>,
+    /// Words with their tags, for `tag`; where the answer begins, in bytes of the context, is the first number for `answer`.
+    pub words: Vec<(String, String)>,
+    /// Where the answer begins, in characters of the context.
+    pub start: Option<usize>,
+}
+
+impl Record {
+    fn of(texts: Vec<String>) -> Self {
+        Self { texts, words: Vec::new(), start: None }
+    }
+}
+
+/// The records of one file, one after the other.
+pub struct Records {
+    lines: Box<dyn BufRead + Send>,
+    place: String,
+    line: usize,
+    format: Format,
+    objective: Objective,
+    columns: Vec<Column>,
+    /// Records that were read and not yet given out, for formats that hold many at once.
+    waiting: VecDeque<Record>,
+    ended: bool,
+}
+
+impl Records {
+    /// Opens a file of data.
+    ///
+    /// # Errors
+    /// If it cannot be opened, or its format is neither said nor told by its ending.
+    pub fn open(source: &Source, objective: Objective) -> Result<Self, Error> {
+        let path = &source.path;
+        let file = File::open(path).map_err(Error::io("open", path))?;
+        let file = BufReader::with_capacity(1 << 16, file);
+        let lines: Box<dyn BufRead + Send> = if has_ending(path, "gz") {
+            Box::new(BufReader::with_capacity(1 << 16, MultiGzDecoder::new(file)))
+        } else {
+            Box::new(file)
+        };
+        let place = path.display().to_string();
+        let format = source.format.or_else(|| by_ending(path)).ok_or_else(|| Error::Data {
+            place: place.clone(),
+            what: "its ending does not say what it is".into(),
+            hint: "give its format: tsv, jsonl, text, conll or squad".into(),
+        })?;
+        let columns = source.columns.clone();
+        Ok(Self { lines, place, line: 0, format, objective, columns, waiting: VecDeque::new(), ended: false })
+    }
+
+    /// The next record.
+    ///
+    /// # Errors
+    /// If the file cannot be read, or a line is not what the format says.
+    pub fn next(&mut self) -> Result<Option<Record>, Error> {
+        loop {
+            if let Some(record) = self.waiting.pop_front() {
+                return Ok(Some(record));
+            }
+            if self.ended {
+                return Ok(None);
+            }
+            match self.format {
+                Format::Tsv | Format::Jsonl | Format::Text => self.by_line()?,
+                Format::Conll => self.sentence()?,
+                Format::Squad => self.questions()?,
+            }
+        }
+    }
+
+    fn wrong(&self, what: impl Into<String>, hint: impl Into<String>) -> Error {
+        let place = format!("{}, line {}", self.place, self.line);
+        Error::Data { place, what: what.into(), hint: hint.into() }
+    }
+
+    /// The next line without its end, or nothing at the end of the file.
+    fn read_line(&mut self) -> Result<Option<String>, Error> {
+        let mut bytes = Vec::new();
+        let place = self.place.clone();
+        let count = (&mut self.lines)
+            .take(LONGEST_LINE)
+            .read_until(b'\n', &mut bytes)
+            .map_err(Error::io("read", Path::new(&place)))?;
+        if count == 0 {
+            self.ended = true;
+            return Ok(None);
+        }
+        self.line += 1;
+        if bytes.last() == Some(&b'\n') {
+            bytes.pop();
+        } else if count as u64 == LONGEST_LINE {
+            return Err(self.wrong("the line has no end within 64 MB", "check that it is a file of text"));
+        }
+        if bytes.last() == Some(&b'\r') {
+            bytes.pop();
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| self.wrong("it is not UTF-8", "convert the file, for instance with iconv"))?;
+        Ok(Some(text))
+    }
+
+    fn by_line(&mut self) -> Result<(), Error> {
+        let Some(line) = self.read_line()? else { return Ok(()) };
+        let running = matches!(self.objective, Objective::Generate | Objective::Fill);
+        if line.is_empty() && !(running && self.format == Format::Text) {
+            return Ok(());
+        }
+        let record = match self.format {
+            Format::Tsv => Some(self.columns_of(&line)?),
+            Format::Jsonl => Some(self.object(&line)?),
+            Format::Text | Format::Conll | Format::Squad => Some(Record::of(vec![line])),
+        };
+        self.waiting.extend(record);
+        Ok(())
+    }
+
+    /// How many texts the objective wants, and what they are.
+    fn wanted(&self) -> &'static [&'static str] {
+        match self.objective {
+            Objective::Translate => &["source", "target"],
+            Objective::Generate | Objective::Fill => &["text"],
+            Objective::Classify => &["text", "label"],
+            Objective::Tag => &["tokens", "tags"],
+            Objective::Answer => &["question", "context", "answer"],
+            Objective::Embed => &["first", "second"],
+        }
+    }
+
+    fn columns_of(&self, line: &str) -> Result<Record, Error> {
+        let fields: Vec<&str> = line.split('\t').collect();
+        let mut texts = Vec::new();
+        for (at, name) in self.wanted().iter().enumerate() {
+            let column = match self.columns.get(at) {
+                None if self.columns.is_empty() => at,
+                Some(Column::Number(number)) => *number,
+                Some(Column::Key(key)) => {
+                    return Err(self
+                        .wrong(format!("columns of a TSV have numbers, not the key {key}"), "count from 0"));
+                }
+                None => return Err(self.wrong(format!("no column is given for {name}"), "list one for each")),
+            };
+            let text = fields.get(column).ok_or_else(|| {
+                let what = format!("there is no column {column} for {name}, only {}", fields.len());
+                self.wrong(what, "check that columns are separated by tabs")
+            })?;
+            texts.push((*text).to_owned());
+        }
+        // A second text, such as the other sentence of a pair, may stand in one column more.
+        if self.objective == Objective::Classify
+            && let Some(Column::Number(number)) = self.columns.get(2)
+            && let Some(text) = fields.get(*number)
+        {
+            texts.push((*text).to_owned());
+        }
+        Ok(Record::of(texts))
+    }
+
+    fn object(&self, line: &str) -> Result<Record, Error> {
+        let object: Value = serde_json::from_str(line)
+            .map_err(|error| self.wrong(format!("it is not JSON: {error}"), "one object on each line"))?;
+        let get = |at: usize, name: &str| {
+            let key = match self.columns.get(at) {
+                Some(Column::Key(key)) => key.as_str(),
+                Some(Column::Number(_)) | None => name,
+            };
+            object.get(key).ok_or_else(|| {
+                self.wrong(format!("it has no {key:?}"), "name its keys with columns = [\"…\"]")
+            })
+        };
+        if self.objective == Objective::Tag {
+            let list = |at: usize, name: &str| {
+                let texts =
+                    get(at, name)?.as_array().map(|list| list.iter().map(as_text).collect::<Vec<_>>());
+                texts.ok_or_else(|| {
+                    self.wrong(format!("{name} is not a list"), "give a list of words and one of tags")
+                })
+            };
+            let (words, tags) = (list(0, "tokens")?, list(1, "tags")?);
+            if words.len() != tags.len() {
+                return Err(self.wrong(
+                    format!("{} words and {} tags", words.len(), tags.len()),
+                    "one tag for each word",
+                ));
+            }
+            return Ok(Record {
+                texts: Vec::new(),
+                words: words.into_iter().zip(tags).collect(),
+                start: None,
+            });
+        }
+        let texts = self
+            .wanted()
+            .iter()
+            .enumerate()
+            .map(|(at, name)| get(at, name).map(as_text))
+            .collect::<Result<_, _>>()?;
+        let start = object.get("start").and_then(Value::as_u64).map(|start| start as usize);
+        Ok(Record { texts, words: Vec::new(), start })
+    }
+
+    /// A sentence of words with tags, up to an empty line.
+    fn sentence(&mut self) -> Result<(), Error> {
+        let mut words = Vec::new();
+        while let Some(line) = self.read_line()? {
+            if line.trim().is_empty() {
+                break;
+            }
+            if line.starts_with("-DOCSTART-") {
+                continue;
+            }
+            let mut fields = line.split_whitespace();
+            let (first, last) = (fields.next(), fields.next_back());
+            let (Some(word), Some(tag)) = (first, last) else {
+                return Err(self.wrong("it has a word and no tag", "a word, then columns, then its tag"));
+            };
+            words.push((word.to_owned(), tag.to_owned()));
+        }
+        if !words.is_empty() {
+            self.waiting.push_back(Record { texts: Vec::new(), words, start: None });
+        }
+        Ok(())
+    }
+
+    /// All questions of a file in the format of SQuAD, which is one JSON value.
+    fn questions(&mut self) -> Result<(), Error> {
+        self.ended = true;
+        let mut text = String::new();
+        let place = self.place.clone();
+        self.lines.read_to_string(&mut text).map_err(Error::io("read", Path::new(&place)))?;
+        let whole: Value = serde_json::from_str(&text)
+            .map_err(|error| self.wrong(format!("it is not JSON: {error}"), "fetch it again"))?;
+        let each =
+            |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
+        for article in each(&whole, "data") {
+            for paragraph in each(&article, "paragraphs") {
+                let context = paragraph.get("context").map(as_text).unwrap_or_default();
+                for asked in each(&paragraph, "qas") {
+                    let Some(answer) = each(&asked, "answers").into_iter().next() else { continue };
+                    let question = asked.get("question").map(as_text).unwrap_or_default();
+                    let found = answer.get("text").map(as_text).unwrap_or_default();
+                    let start =
+                        answer.get("answer_start").and_then(Value::as_u64).map(|start| start as usize);
+                    self.waiting.push_back(Record {
+                        texts: vec![question, context.clone(), found],
+                        words: Vec::new(),
+                        start,
+                    });
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+fn as_text(value: &Value) -> String {
+    value.as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+fn has_ending(path: &Path, ending: &str) -> bool {
+    path.extension().is_some_and(|found| found.eq_ignore_ascii_case(ending))
+}
+
+/// What a file is by its ending, or by the one before `.gz`.
+fn by_ending(path: &Path) -> Option<Format> {
+    let stem;
+    let path = if has_ending(path, "gz") {
+        stem = path.with_extension("");
+        &stem
+    } else {
+        path
+    };
+    let ending = path.extension()?.to_str()?.to_lowercase();
+    Some(match ending.as_str() {
+        "tsv" => Format::Tsv,
+        "jsonl" | "ndjson" => Format::Jsonl,
+        "txt" | "raw" | "text" => Format::Text,
+        "conll" => Format::Conll,
+        "json" => Format::Squad,
+        _ => return None,
+    })
+}

@@ -1,0 +1,282 @@
+//! Where training begins: a model, its tokenizer, and how it is written.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use glassformer_families::{self as families, Layout};
+use glassformer_formula::{Formula, Head, Input, Position};
+use glassformer_model::{Model, initialise, parameters};
+use glassformer_tokens::{Learn, Marks, Pieces, Tokenizer};
+use glassformer_weights::Weights;
+use serde_json::{Map, Value, json};
+
+use crate::checkpoint::Written;
+use crate::config::{Config, FormulaText, Objective, VocabularyKind};
+use crate::data::{labels, sample_lines};
+use crate::task::About;
+use crate::{Error, Event, Task, disk};
+
+/// Files that belong to a model besides its weights and its configuration.
+const BESIDE: [&str; 14] = [
+    "tokenizer.json",
+    "tokenizer_config.json",
+    "special_tokens_map.json",
+    "added_tokens.json",
+    "vocab.txt",
+    "vocab.json",
+    "merges.txt",
+    "source.spm",
+    "target.spm",
+    "spiece.model",
+    "tokenizer.model",
+    "modules.json",
+    "sentence_bert_config.json",
+    "1_Pooling/config.json",
+];
+
+/// A beginning.
+pub(crate) struct Begun {
+    pub model: Model,
+    pub task: Task,
+    pub written: Written,
+    /// Files to be written beside the model, with what they hold.
+    pub beside: Vec<(String, Vec<u8>)>,
+}
+
+/// Makes or opens what `config` begins with.
+pub(crate) fn begin(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<Begun, Error> {
+    let labels = match config.objective {
+        Objective::Classify | Objective::Tag => labels(config)?,
+        Objective::Translate
+        | Objective::Generate
+        | Objective::Fill
+        | Objective::Answer
+        | Objective::Embed => Vec::new(),
+    };
+    match (&config.model.formula, &config.model.checkpoint) {
+        (Some(text), _) => from_formula(config, text, labels, tell),
+        (None, Some(path)) => from_checkpoint(config, path, labels),
+        (None, None) => {
+            Err(Error::config("[model] names nothing to begin with", "give formula or checkpoint"))
+        }
+    }
+}
+
+fn from_formula(
+    config: &Config,
+    text: &FormulaText,
+    labels: Vec<String>,
+    tell: &mut dyn FnMut(Event),
+) -> Result<Begun, Error> {
+    let mut formula = read_formula(text)?;
+    let folder = match &config.tokenizer.folder {
+        Some(folder) => folder.clone(),
+        None => learned(config, tell)?,
+    };
+    let tokenizer = Tokenizer::open(&folder)?;
+    let words = tokenizer.vocabulary().len();
+    for side in [&mut formula.source, &mut formula.target].into_iter().flatten() {
+        if let Input::Tokens(tokens) = &mut side.input {
+            tokens.vocabulary = words;
+        }
+    }
+    match &mut formula.head {
+        Head::Classes { count, .. } | Head::Tags { count, .. } => *count = labels.len(),
+        Head::Rows | Head::Words { .. } | Head::Adaptive { .. } | Head::Spans => {}
+    }
+    long_enough(&formula, config)?;
+    let task = Task::new(config, tokenizer, labels, &formula, About::default())?;
+    let keys = keys(config, &task);
+    let written = match Layout::of_formula(&formula, &keys) {
+        Some(layout) => Written::Layout(Box::new(layout)),
+        None => Written::Formula(formula.clone()),
+    };
+    let mut beside = files(&folder)?;
+    if config.objective == Objective::Translate {
+        beside.push(("generation_config.json".into(), generation(config, &task).into_bytes()));
+    }
+    let model = Model::random(formula, config.seed)?;
+    Ok(Begun { model, task, written, beside })
+}
+
+fn read_formula(text: &FormulaText) -> Result<Formula, Error> {
+    let (place, text) = match text {
+        FormulaText::File(path) => {
+            (path.display().to_string(), fs::read_to_string(path).map_err(Error::io("read", path))?)
+        }
+        FormulaText::Table(table) => ("model.formula".to_owned(), table.to_string()),
+    };
+    Formula::from_toml(&text).map_err(|error| Error::Config {
+        place,
+        what: error.to_string(),
+        hint: "`glassformer formula --name original --notation toml` prints a formula that works".into(),
+    })
+}
+
+/// Refuses positions that end before the texts do.
+fn long_enough(formula: &Formula, config: &Config) -> Result<(), Error> {
+    let marks = usize::from(config.objective == Objective::Fill) * 2;
+    for side in [&formula.source, &formula.target].into_iter().flatten() {
+        if let Position::Learned { max, .. } = side.stack.position
+            && max < config.data.length + marks
+        {
+            return Err(Error::config(
+                format!(
+                    "the formula has {max} positions, and texts have up to {}",
+                    config.data.length + marks
+                ),
+                "raise position.learned.max, or lower data.length",
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// The folder of the vocabulary that is learned from the data, if it is not there yet.
+fn learned(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<PathBuf, Error> {
+    let folder = config.out.join("tokenizer");
+    if folder.exists() {
+        return Ok(folder);
+    }
+    let asked = &config.tokenizer;
+    let lines = sample_lines(config, asked.lines)?;
+    tell(Event::Learning { lines: lines.len(), size: asked.size });
+    let learn = Learn {
+        pieces: match asked.kind {
+            VocabularyKind::Unigram => Pieces::Unigram,
+            VocabularyKind::Bpe => Pieces::Pairs,
+            VocabularyKind::ByteBpe => Pieces::BytePairs,
+            VocabularyKind::Characters => Pieces::Characters,
+        },
+        size: asked.size,
+        coverage: asked.coverage,
+        around: match config.objective {
+            Objective::Translate => Marks::End,
+            Objective::Generate => Marks::None,
+            Objective::Fill | Objective::Classify | Objective::Tag | Objective::Answer | Objective::Embed => {
+                Marks::Around
+            }
+        },
+    };
+    let vocabulary = learn.from_lines(lines.iter().map(String::as_str))?;
+    // Whole or not at all, as checkpoints are: a run that goes on must find the same tokens.
+    let hidden = config.out.join(".tokenizer");
+    let _ = fs::remove_dir_all(&hidden);
+    fs::create_dir_all(&hidden).map_err(Error::io("create", &hidden))?;
+    for (name, text) in vocabulary.files() {
+        disk::write(&hidden.join(name), text.as_bytes())?;
+    }
+    fs::rename(&hidden, &folder).map_err(Error::io("rename", &hidden))?;
+    disk::synchronise(&config.out)?;
+    Ok(folder)
+}
+
+fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<Begun, Error> {
+    let folder = config.tokenizer.folder.as_deref().unwrap_or(path);
+    let tokenizer = Tokenizer::open(folder)?;
+    let mut beside = files(path)?;
+    if folder != path {
+        beside.retain(|(name, _)| !name.contains("token") && !name.contains("vocab"));
+        beside.extend(files(folder)?);
+    }
+    if let Ok(bytes) = fs::read(path.join("generation_config.json")) {
+        beside.push(("generation_config.json".into(), bytes));
+    }
+    if path.join("formula.toml").exists() {
+        let model = Model::open(path)?;
+        let formula = model.formula().clone();
+        let task = Task::new(config, tokenizer, labels, &formula, About::default())?;
+        return Ok(Begun { model, task, written: Written::Formula(formula), beside });
+    }
+    let opened = match config.objective {
+        Objective::Embed => families::open_for_embedding(path)?,
+        _ => families::open(path)?,
+    };
+    let id = |key: &str| opened.config.get(key).and_then(Value::as_u64).map(|id| id as u32);
+    let about = About { start: id("decoder_start_token_id"), global: opened.global.clone() };
+    let old = Layout::of_config(opened.config.clone())?;
+    let end = match config.objective {
+        Objective::Classify => Some("ForSequenceClassification"),
+        Objective::Tag => Some("ForTokenClassification"),
+        Objective::Answer => Some("ForQuestionAnswering"),
+        Objective::Fill if !matches!(opened.model.formula().head, Head::Words { .. }) => Some("ForMaskedLM"),
+        Objective::Translate | Objective::Generate | Objective::Fill | Objective::Embed => None,
+    };
+    let (model, layout) = match end {
+        None => (opened.model, old),
+        Some(end) => {
+            let layout = old.with_head(end, &labels)?;
+            (grown(&opened.model, layout.formula(), config.seed)?, layout)
+        }
+    };
+    long_enough(model.formula(), config)?;
+    let task = Task::new(config, tokenizer, labels, model.formula(), about)?;
+    Ok(Begun { model, task, written: Written::Layout(Box::new(layout)), beside })
+}
+
+/// The weights of `model` for another formula, drawn where it has none of that name and shape.
+fn grown(model: &Model, formula: &Formula, seed: u64) -> Result<Model, Error> {
+    let mut tensors = initialise(formula, seed)?;
+    for parameter in parameters(formula)? {
+        // A head for words is none for labels, even where the shapes are the same.
+        let labels = parameter.name.starts_with("head.");
+        let same = formula.head == model.formula().head;
+        if let Some(tensor) = model.tensor(&parameter.name).filter(|_| !labels || same)
+            && tensor.shape() == parameter.shape
+        {
+            tensors.insert(parameter.name, tensor);
+        }
+    }
+    Ok(Model::new(formula.clone(), Weights::from_tensors(tensors))?)
+}
+
+/// Keys of `config.json` that say nothing of the formula.
+fn keys(config: &Config, task: &Task) -> Map<String, Value> {
+    let special = task.tokenizer().special();
+    let mut keys = Map::new();
+    let ids = [
+        ("pad_token_id", special.pad),
+        ("eos_token_id", special.eos),
+        ("bos_token_id", special.bos),
+        ("decoder_start_token_id", (config.objective == Objective::Translate).then(|| task.start())),
+    ];
+    keys.extend(ids.into_iter().filter_map(|(name, id)| Some((name.to_owned(), id?.into()))));
+    if !task.labels().is_empty() {
+        let names = task.labels().iter().enumerate();
+        let by_id: Map<String, Value> =
+            names.clone().map(|(id, label)| (id.to_string(), label.clone().into())).collect();
+        let by_name: Map<String, Value> = names.map(|(id, label)| (label.clone(), id.into())).collect();
+        keys.insert("id2label".into(), by_id.into());
+        keys.insert("label2id".into(), by_name.into());
+    }
+    keys.insert("dropout".into(), json!(config.regularise.dropout));
+    keys
+}
+
+/// How a translator writes unless told otherwise.
+fn generation(config: &Config, task: &Task) -> String {
+    let special = task.tokenizer().special();
+    // The start token is never written again, nor what stands for the unknown.
+    let never: Vec<[u32; 1]> = [special.pad, special.unk].into_iter().flatten().map(|id| [id]).collect();
+    let value = json!({
+        "decoder_start_token_id": task.start(),
+        "eos_token_id": special.eos,
+        "pad_token_id": special.pad,
+        "bad_words_ids": never,
+        "max_length": 2 * config.data.length,
+        "num_beams": 4,
+    });
+    format!("{value:#}\n")
+}
+
+/// The small files of a model's folder.
+fn files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
+    let mut all = Vec::new();
+    for name in BESIDE {
+        let path = folder.join(name);
+        if path.is_file() {
+            all.push((name.to_owned(), fs::read(&path).map_err(Error::io("read", &path))?));
+        }
+    }
+    Ok(all)
+}
