@@ -3,6 +3,7 @@
 mod decode;
 mod show;
 mod tasks;
+mod train;
 mod write;
 
 use std::path::PathBuf;
@@ -17,6 +18,7 @@ use crate::texts::Texts;
 pub use decode::Decode;
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
+pub use train::Train;
 pub use write::{Chat, Score, Split, Summarize, Translate};
 
 const EXAMPLES: &str = "\
@@ -152,6 +154,9 @@ pub enum Verb {
     /// Say how likely texts are: perplexity, and each token's probability
     #[command(before_help = write::SCORE)]
     Score(Score),
+    /// Train a model, from a formula or from another model
+    #[command(before_help = train::TRAIN)]
+    Train(Train),
     /// Print a Transformer as a formula
     #[command(before_help = FORMULA)]
     Formula(Formula),

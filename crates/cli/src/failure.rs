@@ -3,13 +3,16 @@
 use std::fmt;
 
 use glassformer::formula::Problems;
-use glassformer::{engine, explain, families, graph, model, tasks, tokens, weights};
+use glassformer::{engine, explain, families, graph, model, tasks, tokens, train, weights};
 
 /// The exit code of a negative result.
 pub const NEGATIVE: u8 = 1;
 
 /// The exit code of wrong usage or input.
 pub const USAGE: u8 = 2;
+
+/// The exit code of what was interrupted.
+pub const INTERRUPTED: u8 = 130;
 
 /// How many weights that do not fit are listed: a model of another family has thousands.
 const LISTED: usize = 8;
@@ -183,6 +186,22 @@ impl From<explain::Error> for Failure {
             explain::Error::Model(error) => error.into(),
             explain::Error::Graph(error) => error.into(),
             error => Self::new(error.to_string(), FAULT),
+        }
+    }
+}
+
+impl From<train::Error> for Failure {
+    fn from(error: train::Error) -> Self {
+        match error {
+            train::Error::Model(error) => error.into(),
+            train::Error::Graph(error) => error.into(),
+            train::Error::Families(error) => error.into(),
+            train::Error::Weights(error) => error.into(),
+            train::Error::Tokens(error) => error.into(),
+            train::Error::Config { place, what, hint } | train::Error::Data { place, what, hint } => {
+                Self::new(format!("{place}: {what}"), hint)
+            }
+            error => Self::plain(&error),
         }
     }
 }

@@ -28,6 +28,8 @@ enum Done {
     Well,
     /// With a negative result: `verify` found a difference.
     Negative,
+    /// By Ctrl-C, in good order.
+    Interrupted,
 }
 
 fn main() -> ExitCode {
@@ -43,6 +45,7 @@ fn main() -> ExitCode {
     let code = match run(&args, &console) {
         Ok(Done::Well) => ExitCode::SUCCESS,
         Ok(Done::Negative) => ExitCode::from(failure::NEGATIVE),
+        Ok(Done::Interrupted) => ExitCode::from(failure::INTERRUPTED),
         Err(failure) => {
             console.fail(&failure);
             ExitCode::from(failure::USAGE)
@@ -64,6 +67,7 @@ fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         Verb::Fill(fill) => verbs::tasks::fill(fill, console)?,
         Verb::Embed(embed) => verbs::tasks::embed(embed, console)?,
         Verb::Score(score) => verbs::write::score(score, console)?,
+        Verb::Train(train) => return verbs::train::run(train, console),
         Verb::Formula(formula) => verbs::formula::run(formula, console)?,
         Verb::Show(show) => verbs::show::run(show, console)?,
         Verb::Forward(forward) => verbs::forward::run(forward, console)?,

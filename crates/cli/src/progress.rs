@@ -99,3 +99,46 @@ impl Source for Watched {
         self.source.names()
     }
 }
+
+/// The bar of a training: how far, the loss, how fast, how long still.
+pub struct Training {
+    bar: ProgressBar,
+    /// The loss and the rows a second, averaged over the last steps.
+    shown: Option<(f64, f64)>,
+}
+
+impl Training {
+    /// A bar at `made` of `all` steps.
+    pub fn new(made: usize, all: usize) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(all as u64), ProgressDrawTarget::stderr());
+        let template = "step {pos} of {len} {bar:24} {msg}, {eta} left";
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            bar.set_style(style.progress_chars("━╸─"));
+        }
+        bar.set_position(made as u64);
+        bar.reset_eta();
+        Self { bar, shown: None }
+    }
+
+    /// A step was made.
+    pub fn step(&mut self, step: usize, loss: f32, speed: f64) {
+        let mix = |old: f64, new: f64| 0.95 * old + 0.05 * new;
+        let (loss, speed) = match self.shown {
+            Some((old, was)) => (mix(old, f64::from(loss)), mix(was, speed)),
+            None => (f64::from(loss), speed),
+        };
+        self.shown = Some((loss, speed));
+        self.bar.set_message(format!("loss {loss:.3}, {speed:.0} tokens/s"));
+        self.bar.set_position(step as u64);
+    }
+
+    /// Does what prints a line while the bar is away.
+    pub fn above(&self, print: impl FnOnce()) {
+        self.bar.suspend(print);
+    }
+
+    /// Takes the bar away.
+    pub fn finish(&self) {
+        self.bar.finish_and_clear();
+    }
+}

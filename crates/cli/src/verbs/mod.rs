@@ -7,5 +7,6 @@ pub mod forward;
 pub mod generate;
 pub mod show;
 pub mod tasks;
+pub mod train;
 pub mod verify;
 pub mod write;
