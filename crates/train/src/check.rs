@@ -1,5 +1,6 @@
 //! How good a model is on data that it does not learn from: the mean loss, and how often it is right.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -72,8 +73,13 @@ impl Checker {
     ///
     /// # Errors
     /// If the batch does not fit.
-    pub fn add(&mut self, weights: &[&[f32]], batch: Batch<'_>, found: &mut Checked) -> Result<(), Error> {
-        let inputs = self.bindings.iter().map(|&at| weights[at]).collect();
+    pub fn add(
+        &mut self,
+        weights: &[Cow<'_, [f32]>],
+        batch: Batch<'_>,
+        found: &mut Checked,
+    ) -> Result<(), Error> {
+        let inputs = self.bindings.iter().map(|&at| &*weights[at]).collect();
         let bound = Batch { source: batch.source, target: batch.target, inputs, seed: 0 };
         self.runner.run(&mut self.state, &bound)?;
         let packed = bound.side(self.side);

@@ -275,11 +275,13 @@ pub struct Batches {
     pub accumulate: usize,
     /// Examples of like length come together: they are sorted within pools of this many batches.
     pub pool: usize,
+    /// What layers have inside is computed again on the way back instead of kept: less memory, more time, the same bits.
+    pub recompute: bool,
 }
 
 impl Default for Batches {
     fn default() -> Self {
-        Self { tokens: 4096, accumulate: 1, pool: 32 }
+        Self { tokens: 4096, accumulate: 1, pool: 32, recompute: false }
     }
 }
 

@@ -24,6 +24,9 @@ pub enum Error {
     /// A vocabulary could not be read or learned, or a text not be encoded.
     #[error(transparent)]
     Tokens(#[from] glassformer_tokens::Error),
+    /// A model could not do what it was asked to.
+    #[error(transparent)]
+    Tasks(#[from] glassformer_tasks::Error),
     /// The formula has no head to learn with.
     #[error(
         "the formula's head gives no scores, so there is nothing to learn; choose words, classes, tags or spans"

@@ -91,9 +91,9 @@ impl OuterLoss {
 /// A forward pass whose end is computed outside the graph.
 pub(crate) struct Outer {
     loss: OuterLoss,
-    runner: Box<dyn Runner>,
+    graph: Graph,
+    runner: Option<Box<dyn Runner>>,
     state: State,
-    output: usize,
     side: Side,
 }
 
@@ -101,25 +101,31 @@ impl Outer {
     /// What the gradient of the scores is called in the second graph.
     pub const INPUT: &'static str = "given";
 
-    /// Prepares the forward pass; gives also the graph whose loss has the same gradient.
-    pub fn new(
-        loss: OuterLoss,
-        formula: &Formula,
-        backend: &dyn Backend,
-        capacity: &Capacity,
-        dropout: f32,
-    ) -> Result<(Self, Graph), Error> {
-        let forward = lower(formula, Lowering::train(dropout))?;
-        let output = forward.output(loss.output()).ok_or(Error::NoHead)?;
-        let value = forward.outputs()[output].1;
-        let mut build = Builder::extend(forward.clone());
+    /// The forward pass; and the graph whose loss has the same gradient.
+    pub fn new(loss: OuterLoss, formula: &Formula, dropout: f32) -> Result<(Self, Graph), Error> {
+        let graph = lower(formula, Lowering::train(dropout))?;
+        let output = graph.output(loss.output()).ok_or(Error::NoHead)?;
+        let value = graph.outputs()[output].1;
+        let mut build = Builder::extend(graph.clone());
         let given = build.input(Self::INPUT, build.shape(value))?;
         let products = build.add("products", DotColumns, &[value, given])?;
         let sum = build.add("loss", SumRows, &[products])?;
         build.output("loss", sum);
-        let runner = backend.prepare(&Arc::new(forward), &BTreeMap::new(), capacity)?;
         let side = if formula.target.is_some() { Side::Target } else { Side::Source };
-        Ok((Self { loss, runner, state: State::default(), output, side }, build.finish()))
+        Ok((Self { loss, graph, runner: None, state: State::default(), side }, build.finish()))
+    }
+
+    /// Makes another graph of the forward pass.
+    pub fn change(&mut self, change: impl Fn(&Graph) -> Result<Graph, Error>) -> Result<(), Error> {
+        self.graph = change(&self.graph)?;
+        Ok(())
+    }
+
+    /// Prepares the forward pass.
+    pub fn prepare(&mut self, backend: &dyn Backend, capacity: &Capacity) -> Result<(), Error> {
+        let graph = Arc::new(self.graph.clone());
+        self.runner = Some(backend.prepare(&graph, &BTreeMap::new(), capacity)?);
+        Ok(())
     }
 
     /// The loss of `batch`, and its gradient with respect to the scores. Where the batch has weights, the first one is what the
@@ -132,16 +138,19 @@ impl Outer {
         let find = |(_, info): (_, &glassformer_graph::ValueInfo)| {
             weights(&info.name).ok_or_else(|| Error::MissingInput(info.name.clone()))
         };
-        let graph = self.runner.graph().clone();
-        let inputs = graph.leaves(Leaf::Input).map(find).collect::<Result<Vec<_>, _>>()?;
-        let bound =
+        let Some(runner) = &self.runner else { return Err(Error::NoHead) };
+        let inputs = self.graph.leaves(Leaf::Input).map(find).collect::<Result<Vec<_>, _>>()?;
+        let mut bound =
             Batch { source: batch.source.clone(), target: batch.target.clone(), inputs, seed: batch.seed };
-        self.runner.run(&mut self.state, &bound)?;
+        bound.side_mut(self.side).labels.clear();
+        bound.side_mut(self.side).weights.clear();
+        runner.run(&mut self.state, &bound)?;
+        let output = self.graph.output(self.loss.output()).ok_or(Error::NoHead)?;
         let packed = batch.side(self.side);
         let usual = || 1.0 / self.loss.examples(packed).max(1) as f64;
         let share = packed.weights.first().map_or_else(usual, |&weight| f64::from(weight));
-        let width = graph.shape(graph.outputs()[self.output].1).width;
-        let (loss, gradient) = self.loss.of(self.state.output(self.output), width, packed, share);
+        let width = self.graph.shape(self.graph.outputs()[output].1).width;
+        let (loss, gradient) = self.loss.of(self.state.output(output), width, packed, share);
         Ok((loss as f32, gradient))
     }
 }

@@ -16,8 +16,11 @@ use crate::checkpoint::{Progress, Shelf, Written, restore};
 use crate::config::{Config, Objective};
 use crate::data::{Order, Prepared, Report, prepare};
 use crate::log::{Entry, Log};
+use crate::lora::LowRank;
 use crate::start::{Begun, begin};
-use crate::{Checked, Checker, Error, More, OuterLoss, Own, Rates, Settings, Step, Task, Trainer, disk};
+use crate::{
+    Checked, Checker, Error, Inside, More, OuterLoss, Own, Rates, Settings, Step, Task, Trainer, disk,
+};
 
 /// So many steps in a row whose loss is not finite end a training.
 const PATIENCE: usize = 10;
@@ -400,7 +403,13 @@ fn more(config: &Config, formula: &Formula, outer: Option<OuterLoss>) -> Result<
         own.push(one);
     }
     let average = (config.regularise.average > 0.0).then_some(config.regularise.average);
-    Ok(More { own, average, outer })
+    let lora = config.model.lora.as_ref().map(|lora| LowRank {
+        rank: lora.rank,
+        factor: lora.alpha / lora.rank as f32,
+        names: lora.names.clone(),
+    });
+    let inside = if config.batch.recompute { Inside::Recomputed } else { Inside::Kept };
+    Ok(More { own, average, outer, lora, inside })
 }
 
 /// The most that a batch brings.

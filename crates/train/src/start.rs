@@ -86,7 +86,7 @@ fn from_formula(
     }
     long_enough(&formula, config)?;
     let task = Task::new(config, tokenizer, labels, &formula, About::default())?;
-    let keys = keys(config, &task);
+    let keys = keys(config, &task, &formula);
     let written = match Layout::of_formula(&formula, &keys) {
         Some(layout) => Written::Layout(Box::new(layout)),
         None => Written::Formula(formula.clone()),
@@ -231,7 +231,7 @@ fn grown(model: &Model, formula: &Formula, seed: u64) -> Result<Model, Error> {
 }
 
 /// Keys of `config.json` that say nothing of the formula.
-fn keys(config: &Config, task: &Task) -> Map<String, Value> {
+fn keys(config: &Config, task: &Task, formula: &Formula) -> Map<String, Value> {
     let special = task.tokenizer().special();
     let mut keys = Map::new();
     let ids = [
@@ -248,6 +248,11 @@ fn keys(config: &Config, task: &Task) -> Map<String, Value> {
         let by_name: Map<String, Value> = names.map(|(id, label)| (label.clone(), id.into())).collect();
         keys.insert("id2label".into(), by_id.into());
         keys.insert("label2id".into(), by_name.into());
+    }
+    // Sinusoids have no end, but a model is no good at lengths that it has never seen.
+    let sides = [&formula.source, &formula.target].into_iter().flatten();
+    if sides.into_iter().all(|side| matches!(side.stack.position, Position::Sinusoidal { .. })) {
+        keys.insert("max_position_embeddings".into(), (2 * config.data.length).into());
     }
     keys.insert("dropout".into(), json!(config.regularise.dropout));
     keys

@@ -1,5 +1,6 @@
 //! The training step: forward, loss, gradients and update.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -11,7 +12,10 @@ use glassformer_tensor::Tensor;
 use glassformer_weights::Weights;
 
 use crate::adamw::{self, Move, Own};
+use crate::lora::LowRank;
 use crate::outer::{Outer, OuterLoss};
+use crate::passes::adapt::{Adapter, adapt};
+use crate::passes::recompute::recompute;
 use crate::{AdamW, Error, Rates};
 
 /// How a formula is trained.
@@ -43,6 +47,20 @@ pub struct More {
     pub average: Option<f32>,
     /// A loss that looks at several rows at once, where cross entropy row by row is not what is wanted.
     pub outer: Option<OuterLoss>,
+    /// Narrow matrices that learn in place of all that there is.
+    pub lora: Option<LowRank>,
+    /// What becomes of the numbers inside layers.
+    pub inside: Inside,
+}
+
+/// What becomes of the numbers inside layers between the way forward and the way back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Inside {
+    /// They are kept.
+    #[default]
+    Kept,
+    /// They are computed again, layer by layer: less memory, more work, the same bits.
+    Recomputed,
 }
 
 /// What came of a step.
@@ -98,6 +116,7 @@ pub struct Trainer {
     outer: Option<Outer>,
     /// Sums of gradients, where a step has several batches.
     sums: Vec<Vec<f32>>,
+    lora: Option<(LowRank, Vec<Adapter>)>,
 }
 
 impl Trainer {
@@ -126,42 +145,57 @@ impl Trainer {
         more: &More,
     ) -> Result<Self, Error> {
         let formula = model.formula().clone();
-        let read = |parameter: Parameter| {
-            let tensor =
-                model.tensor(&parameter.name).ok_or_else(|| Error::MissingInput(parameter.name.clone()))?;
-            Ok::<_, Error>((parameter, tensor))
-        };
-        let parameters = parameters(&formula)?.into_iter().map(read).collect::<Result<Vec<_>, _>>()?;
-        let moves = |at: usize| more.own.get(at).is_none_or(|own| own.rate > 0.0);
-        let of: Vec<&str> = parameters
-            .iter()
-            .enumerate()
-            .filter(|(at, _)| moves(*at))
-            .map(|(_, (parameter, _))| parameter.name.as_str())
-            .collect();
-        let (outer, forward) = match more.outer {
+        let mut parameters = read(model)?;
+        let (mut outer, mut forward) = match more.outer {
             None => (None, loss_graph(&formula, settings.dropout, settings.smoothing)?),
             Some(loss) => {
-                let (outer, graph) = Outer::new(loss, &formula, backend, capacity, settings.dropout)?;
+                let (outer, graph) = Outer::new(loss, &formula, settings.dropout)?;
                 (Some(outer), graph)
             }
         };
-        let graph = Arc::new(grad::grad(&forward, "loss", &of)?);
+        let mut own = if more.own.is_empty() {
+            vec![Own { rate: 1.0, decay: settings.rates.decay }; parameters.len()]
+        } else {
+            more.own.clone()
+        };
+        let mut lora = None;
+        if let Some(low) = &more.lora {
+            let change = |graph: &Graph| adapt(graph, |name| low.wants(name), low.rank, low.factor);
+            let (adapted, adapters) = change(&forward)?;
+            forward = adapted;
+            if let Some(outer) = &mut outer {
+                outer.change(|graph| Ok(change(graph)?.0))?;
+            }
+            // What has no adapter stays as it is; a head that is new to the model learns.
+            for ((parameter, _), own) in parameters.iter().zip(&mut own) {
+                own.rate = if parameter.name.starts_with("head.") { own.rate } else { 0.0 };
+            }
+            parameters.extend(low.begin(&adapters));
+            own.resize(parameters.len(), Own { rate: 1.0, decay: 0.0 });
+            lora = Some((low.clone(), adapters));
+        }
+        let learns = parameters.iter().zip(&own).filter(|(_, own)| own.rate > 0.0);
+        let of: Vec<&str> = learns.map(|((parameter, _), _)| parameter.name.as_str()).collect();
+        let graph = grad::grad(&forward, "loss", &of)?;
+        let graph = Arc::new(match more.inside {
+            Inside::Kept => graph,
+            Inside::Recomputed => recompute(&graph)?,
+        });
         let find = |name: &str| parameters.iter().position(|(parameter, _)| parameter.name == name);
         let bindings =
             graph.leaves(Leaf::Input).map(|(_, info)| find(&info.name).ok_or(info.name.clone())).collect();
         let gradients =
             parameters.iter().map(|(parameter, _)| graph.output(&grad::name(&parameter.name))).collect();
         let loss = graph.output("loss").ok_or_else(|| Error::MissingInput("loss".to_owned()))?;
-        let sizes = parameters.iter().enumerate();
-        let sizes = sizes.map(|(at, (_, tensor))| if moves(at) { tensor.data().len() } else { 0 });
-        let mut optimiser = AdamW::new(settings.rates, sizes);
-        if !more.own.is_empty() {
-            optimiser = optimiser.with_own(more.own.clone());
-        }
+        let sizes = parameters.iter().zip(&own);
+        let sizes = sizes.map(|((_, tensor), own)| if own.rate > 0.0 { tensor.data().len() } else { 0 });
+        let mut optimiser = AdamW::new(settings.rates, sizes).with_own(own.clone());
         if let Some(kept) = more.average {
             let weights = parameters.iter().map(|(_, tensor)| tensor.data().to_vec()).collect();
             optimiser = optimiser.with_average(kept, weights);
+        }
+        if let Some(outer) = &mut outer {
+            outer.prepare(backend, capacity)?;
         }
         let runner = backend.prepare(&graph, &BTreeMap::new(), capacity)?;
         Ok(Self {
@@ -177,6 +211,7 @@ impl Trainer {
             steps: 0,
             outer,
             sums: Vec::new(),
+            lora,
         })
     }
 
@@ -311,22 +346,46 @@ impl Trainer {
         &mut self.optimiser
     }
 
-    /// The weights that are to be used: the average where one is kept, or else those of the last step.
-    pub fn weights(&self) -> Vec<&[f32]> {
-        match self.optimiser.average() {
-            Some(average) => average.iter().map(Vec::as_slice).collect(),
-            None => self.parameters.iter().map(|(_, tensor)| tensor.data()).collect(),
-        }
+    /// The weights of the formula that are to be used: the average where one is kept, or else those of the last step, each with
+    /// what was learned beside it.
+    pub fn weights(&self) -> Vec<Cow<'_, [f32]>> {
+        let of = |at: usize| match self.optimiser.average() {
+            Some(average) => &average[at][..],
+            None => self.parameters[at].1.data(),
+        };
+        let find = |name: &str| self.parameters.iter().position(|(parameter, _)| parameter.name == name);
+        let plain = self.parameters.len() - 2 * self.lora.as_ref().map_or(0, |(_, adapters)| adapters.len());
+        let one = |at: usize| {
+            let adapted = self.lora.as_ref().and_then(|(low, adapters)| {
+                let name = &self.parameters[at].0.name;
+                let adapter = adapters.iter().find(|adapter| adapter.of == *name)?;
+                let (down, up) = (of(find(&adapter.down())?), of(find(&adapter.up())?));
+                Some(LowRank::merge(of(at), down, up, (low.rank, low.factor)))
+            });
+            adapted.map_or(Cow::Borrowed(of(at)), Cow::Owned)
+        };
+        (0..plain).map(one).collect()
     }
 
-    /// The model as it is now.
+    /// The model as it is now, without averages and without what was learned beside it.
     ///
     /// # Errors
     /// If its parameters do not fit the formula, which cannot be.
     pub fn model(&self) -> Result<Model, Error> {
-        let tensors = self.parameters.iter().map(|(p, tensor)| (p.name.clone(), tensor.clone()));
+        let plain = parameters(&self.formula)?.len();
+        let tensors = self.parameters[..plain].iter().map(|(p, tensor)| (p.name.clone(), tensor.clone()));
         Ok(Model::new(self.formula.clone(), Weights::from_tensors(tensors))?)
     }
+}
+
+/// The parameters of a model, in the order of [`parameters`].
+fn read(model: &Model) -> Result<Vec<(Parameter, Tensor)>, Error> {
+    let read = |parameter: Parameter| {
+        let tensor =
+            model.tensor(&parameter.name).ok_or_else(|| Error::MissingInput(parameter.name.clone()))?;
+        Ok((parameter, tensor))
+    };
+    parameters(model.formula())?.into_iter().map(read).collect()
 }
 
 /// The gradients of a run; an empty one for what has none.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use super::filter::{Dropped, Sieve, fingerprint, unlike};
 use super::store::Writer;
 use super::{Record, Records, Store};
-use crate::config::{Config, Format, Objective, Source};
+use crate::config::{Config, Objective, Source};
 use crate::task::{Encoded, Refused, Task};
 use crate::{Error, disk};
 
@@ -52,7 +52,7 @@ pub fn sample_lines(config: &Config, most: usize) -> Result<Vec<String>, Error> 
     for source in &config.data.train {
         let mut records = Records::open(source, config.objective)?;
         while let Some(record) = records.next()? {
-            for text in texts(record, config.objective, source.format) {
+            for text in texts(record, config.objective) {
                 seen += 1;
                 if kept.len() < most {
                     kept.push(text);
@@ -69,8 +69,7 @@ pub fn sample_lines(config: &Config, most: usize) -> Result<Vec<String>, Error> 
 }
 
 /// The texts of a record that are written in words.
-fn texts(record: Record, objective: Objective, format: Option<Format>) -> Vec<String> {
-    let _ = format;
+fn texts(record: Record, objective: Objective) -> Vec<String> {
     match objective {
         Objective::Tag => {
             let words: Vec<String> = record.words.into_iter().map(|(word, _)| word).collect();

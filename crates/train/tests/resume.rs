@@ -1,0 +1,129 @@
+//! Going on after an interruption: every later loss has the same bits as if nothing had happened.
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Folder, backwards, losses, train};
+use glassformer_tensor::Random;
+use glassformer_train::{Ended, Event};
+
+const STEPS: usize = 40;
+const CHILD: &str = "GLASSFORMER_TRAIN_CHILD";
+
+/// Not a test of its own: what the next one starts as another process, to kill it.
+#[test]
+fn a_child_trains() {
+    if let Some(config) = std::env::var_os(CHILD) {
+        train(config.as_ref(), |_| false);
+    }
+}
+
+#[test]
+fn a_training_that_is_killed_again_and_again_ends_with_the_same_bits() {
+    let folder = Folder::new("killed");
+    let whole = backwards(&folder.0, "whole", STEPS, "");
+    train(&whole, |_| false);
+    let expected = losses(&folder.0.join("whole"));
+    assert_eq!(expected.iter().filter(|(step, _)| *step == STEPS).count(), 2, "a step and a look");
+
+    let killed = backwards(&folder.0, "killed", STEPS, "");
+    let mut random = Random::new(11);
+    let (mut kills, started) = (0, Instant::now());
+    loop {
+        let mut child = Command::new(std::env::current_exe().expect("this test"))
+            .args(["--exact", "a_child_trains"])
+            .env(CHILD, &killed)
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("it starts");
+        // Long enough to come to some checkpoints, short enough to be killed in the middle of one.
+        let patience = Duration::from_millis(if kills < 12 { 60 + random.below(240) as u64 } else { 60_000 });
+        let start = Instant::now();
+        let ended = loop {
+            if let Some(status) = child.try_wait().expect("it can be watched") {
+                break Some(status);
+            }
+            if start.elapsed() > patience {
+                child.kill().expect("it can be killed"); // SIGKILL: nothing is tidied up
+                child.wait().expect("it is gone");
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(2));
+        };
+        match ended {
+            Some(status) => {
+                assert!(status.success());
+                break;
+            }
+            None => kills += 1,
+        }
+        assert!(started.elapsed() < Duration::from_secs(120), "it goes on for ever");
+    }
+    println!("killed {kills} times in {:.1?}", started.elapsed());
+    assert!(kills > 2, "it was too quick to be killed");
+    assert_eq!(losses(&folder.0.join("killed")), expected);
+}
+
+#[test]
+fn what_a_kill_inside_a_checkpoint_leaves_is_passed_over() {
+    let folder = Folder::new("inside");
+    let whole = backwards(&folder.0, "whole", 12, "");
+    train(&whole, |_| false);
+    let expected = losses(&folder.0.join("whole"));
+
+    let config = backwards(&folder.0, "broken", 12, "");
+    let (ended, _) = train(&config, |step| step == 8);
+    assert_eq!(ended, Ended::Stopped);
+    let shelf = folder.0.join("broken/checkpoints");
+    // Half a checkpoint under its hidden name, and one whose disk has lost the end of a file.
+    std::fs::create_dir_all(shelf.join(".step-00000009/training")).unwrap();
+    std::fs::write(shelf.join(".step-00000009/model.safetensors"), b"half").unwrap();
+    let file = shelf.join("step-00000008/training/state.safetensors");
+    let bytes = std::fs::read(&file).unwrap();
+    std::fs::write(&file, &bytes[..bytes.len() - 8]).unwrap();
+
+    let (ended, events) = train(&config, |_| false);
+    assert_eq!(ended, Ended::Done);
+    assert!(events.iter().any(|event| matches!(event, Event::Damaged(steps) if steps == &[8])));
+    assert!(events.iter().any(|event| matches!(event, Event::Resumed(step) if *step < 8)));
+    assert!(!shelf.join(".step-00000009").exists());
+    assert_eq!(losses(&folder.0.join("broken")), expected);
+}
+
+#[test]
+fn the_last_and_the_best_are_kept() {
+    let folder = Folder::new("kept");
+    let config = backwards(&folder.0, "out", 30, "");
+    let (_, events) = train(&config, |_| false);
+    let best = events.iter().filter_map(|event| match event {
+        Event::Checked { step, best: true, .. } => Some(*step),
+        _ => None,
+    });
+    let best = best.last().expect("there is a best one");
+    let mut names: Vec<String> = std::fs::read_dir(folder.0.join("out/checkpoints"))
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    names.sort();
+    let name = |step: usize| format!("step-{step:08}");
+    assert!(names.contains(&name(best)) && names.contains(&name(30)) && names.len() <= 3, "{names:?}");
+    let link = std::fs::read_link(folder.0.join("out/model")).unwrap();
+    assert_eq!(link.file_name().unwrap().to_str().unwrap(), name(best));
+}
+
+#[test]
+fn a_changed_configuration_is_refused() {
+    let folder = Folder::new("changed");
+    let config = backwards(&folder.0, "out", 4, "");
+    train(&config, |_| false);
+    let config = backwards(&folder.0, "out", 6, "");
+    let opened = glassformer_train::Config::open(&config).unwrap();
+    let backend = glassformer_cpu::Cpu::new(1);
+    let refused =
+        glassformer_train::Run::open(opened, &backend, glassformer_train::Changes::Refuse, &mut |_| {});
+    let error = refused.err().expect("it is refused").to_string();
+    assert!(error.contains("schedule differs") && error.contains("--changed"), "{error}");
+}
