@@ -18,7 +18,7 @@ use crate::texts::Texts;
 pub use decode::Decode;
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
-pub use train::Train;
+pub use train::{Evaluate, Train};
 pub use write::{Chat, Score, Split, Summarize, Translate};
 
 const EXAMPLES: &str = "\
@@ -157,6 +157,9 @@ pub enum Verb {
     /// Train a model, from a formula or from another model
     #[command(before_help = train::TRAIN)]
     Train(Train),
+    /// Say how good a model is on data with right answers: BLEU, chrF, accuracy, F1, exact match, perplexity
+    #[command(before_help = train::EVALUATE)]
+    Evaluate(Evaluate),
     /// Print a Transformer as a formula
     #[command(before_help = FORMULA)]
     Formula(Formula),

@@ -198,6 +198,7 @@ impl From<train::Error> for Failure {
             train::Error::Families(error) => error.into(),
             train::Error::Weights(error) => error.into(),
             train::Error::Tokens(error) => error.into(),
+            train::Error::Tasks(error) => error.into(),
             train::Error::Config { place, what, hint } | train::Error::Data { place, what, hint } => {
                 Self::new(format!("{place}: {what}"), hint)
             }

@@ -68,6 +68,7 @@ fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         Verb::Embed(embed) => verbs::tasks::embed(embed, console)?,
         Verb::Score(score) => verbs::write::score(score, console)?,
         Verb::Train(train) => return verbs::train::run(train, console),
+        Verb::Evaluate(evaluate) => verbs::evaluate::run(evaluate, console)?,
         Verb::Formula(formula) => verbs::formula::run(formula, console)?,
         Verb::Show(show) => verbs::show::run(show, console)?,
         Verb::Forward(forward) => verbs::forward::run(forward, console)?,

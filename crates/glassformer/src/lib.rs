@@ -38,7 +38,7 @@
 //! ```
 //!
 //! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
-//! [`families`], [`tasks`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part.
+//! [`families`], [`tasks`], [`metrics`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part.
 #![forbid(unsafe_code)]
 
 pub use glassformer_cpu as cpu;
@@ -47,6 +47,7 @@ pub use glassformer_explain as explain;
 pub use glassformer_families as families;
 pub use glassformer_formula as formula;
 pub use glassformer_graph as graph;
+pub use glassformer_metrics as metrics;
 pub use glassformer_model as model;
 pub use glassformer_tasks as tasks;
 pub use glassformer_tensor as tensor;

@@ -65,3 +65,46 @@ pub struct Train {
     #[arg(long)]
     pub json: bool,
 }
+
+pub const EVALUATE: &str = "\
+Examples:
+  glassformer evaluate --model FOLDER --words zh dev.tsv.gz      BLEU and chrF of a translator
+  glassformer evaluate --model FOLDER --columns 1,0 dev.tsv      accuracy of a classifier; the text is in column 1
+  glassformer evaluate --model FOLDER --format conll test.txt    entity F1 of a tagger
+  glassformer evaluate --model FOLDER dev.json --json            exact match and F1 of answers to SQuAD's questions
+  glassformer evaluate --model FOLDER valid.txt                  perplexity of a language model
+";
+
+#[derive(clap::Args)]
+pub struct Evaluate {
+    /// The model: a folder, or a .gguf file
+    #[arg(long, value_name = "MODEL")]
+    pub model: PathBuf,
+    /// Files with questions and right answers; .gz is unpacked
+    #[arg(value_name = "FILE", required = true)]
+    pub files: Vec<PathBuf>,
+    /// What the files are, where their endings do not say it: tsv, jsonl, text, conll, squad
+    #[arg(long, value_name = "FORMAT")]
+    pub format: Option<String>,
+    /// Which columns (numbers from 0) or keys are the texts and right answers, with commas between
+    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    pub columns: Vec<String>,
+    /// What the model is asked, where its head does not say it: translate, generate, fill, classify, tag, answer, embed
+    #[arg(long, value_name = "OBJECTIVE")]
+    pub objective: Option<String>,
+    /// How BLEU tells words apart: 13a, zh or none
+    #[arg(long, value_name = "WORDS", default_value = "13a", value_parser = ["13a", "zh", "none"])]
+    pub words: String,
+    /// How many beams translations have
+    #[arg(long, value_name = "N")]
+    pub beams: Option<usize>,
+    /// The most examples
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// Also each example with the model's answer
+    #[arg(long)]
+    pub answers: bool,
+    /// The result as JSON
+    #[arg(long)]
+    pub json: bool,
+}

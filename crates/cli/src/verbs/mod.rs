@@ -1,6 +1,7 @@
 //! The verbs, a file each.
 
 pub mod chat;
+pub mod evaluate;
 pub mod explain;
 pub mod formula;
 pub mod forward;
