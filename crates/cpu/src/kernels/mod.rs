@@ -5,7 +5,7 @@
 //! the plan puts them between steps.
 
 use glassformer_graph::ops::{Attend, Keys, Rotate, Sinusoid, Which};
-use glassformer_graph::{Capacity, Op, Shape};
+use glassformer_graph::{Capacity, Op, Rows, Shape, Side};
 
 use crate::context::{Block, Context};
 use crate::gemm::Product;
@@ -57,6 +57,18 @@ impl Kernel {
             Self::Op(op) => op_is_by_rows(op),
             Self::Narrow(_) | Self::Product(_) | Self::NarrowProduct { .. } | Self::Copy => true,
             Self::Pack(_) | Self::Turns(_) => false,
+        }
+    }
+}
+
+impl Kernel {
+    /// Whether each row that it writes depends on the rows of the same sequence: then it may be part of a band that is
+    /// dealt out by sequences, which are those of this side. It is called with whole blocks, and told which sequences are
+    /// meant.
+    pub fn by_sequences(&self) -> Option<Side> {
+        match self {
+            Self::Op(Op::Attend(op)) if op.keys == Keys::Rows(Rows::Tokens(op.side)) => Some(op.side),
+            _ => None,
         }
     }
 }
@@ -126,6 +138,8 @@ pub(crate) struct Call<'a> {
     pub outputs: &'a [Block],
     /// Which row of the run the first row of the blocks is: not 0 where a worker goes through a band.
     pub first: usize,
+    /// Which sequences an attention is about, where a worker goes through a band; else all.
+    pub sequences: Option<(usize, usize)>,
     /// What all steps of the run share.
     pub run: &'a Context<'a>,
     /// Who calls.
@@ -370,7 +384,7 @@ unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
             Op::Adaptive(_) => adaptive::adaptive(call),
             Op::AdaptiveGrad(_) => adaptive::adaptive_grad(call),
             Op::Rotate(op) => position::rotate(op, call, scratch),
-            Op::Attend(op) => attend::attend(op, inputs, outputs, run, worker, scratch),
+            Op::Attend(op) => attend::attend(op, call, scratch),
             Op::AttendGrad(op) => attend::attend_grad(op, inputs, outputs, run, worker, scratch),
             Op::AttendShow(op) => attend::attend_show(op, inputs, outputs, run, worker, scratch),
             Op::Store(op) => attend::store(op, inputs, run, worker),

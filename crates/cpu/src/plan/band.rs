@@ -5,18 +5,23 @@
 //! the batch. Where there are few rows, the steps of a band are phases like all others: then it is the columns that workers
 //! share.
 //!
+//! Where all sequences are short, an encoder's attention is part of the band as well, and rows are dealt out by whole
+//! sequences: then a thread takes some sequences through all layers, and meets the others only at the end.
+//!
 //! A slot is *inside* its band where nobody else sees it. In a banded run each worker has the inside slots of its rows for
 //! itself; in other runs they are shared, and have room for as many rows as all workers together take in a banded one.
 
 use std::ops::Range;
 
-use glassformer_graph::Rows;
+use glassformer_graph::{Rows, Side, Span};
 
 use super::draft::{Count, SlotId, Step};
 
 /// Rows that a worker takes through a band at once, where nothing else is said: with the inner width of a feed-forward layer
 /// they fill about half of a cache of two megabytes.
 pub(super) const ROWS: usize = 128;
+/// The longest sequence that a thread takes through a band as a whole.
+pub(super) const LONGEST: usize = 256;
 /// What rows are dealt out in: strips of the matrix products.
 const STRIP: usize = 32;
 
@@ -25,6 +30,8 @@ const STRIP: usize = 32;
 pub(super) struct Stretch {
     pub steps: Range<usize>,
     pub rows: Option<Rows>,
+    /// Whose sequences are dealt out as wholes, where the band holds an attention.
+    pub sequences: Option<Side>,
 }
 
 /// What is known of a slot when bands are looked for.
@@ -40,12 +47,13 @@ pub(super) struct Seen {
 pub(super) fn stretches(
     steps: &[Step],
     slots: &[Seen],
+    short: impl Fn(Side) -> bool,
     many: impl Fn(Rows) -> bool,
 ) -> (Vec<Stretch>, Vec<bool>) {
     let mut going: Vec<Option<Rows>> =
-        steps.iter().map(|step| goes_by(step, slots).filter(|&rows| many(rows))).collect();
+        steps.iter().map(|step| goes_by(step, slots, &short).filter(|&rows| many(rows))).collect();
     loop {
-        let stretches = cut(&going);
+        let stretches = cut(steps, &going);
         let inside = inside(steps, slots, &stretches);
         // What is not plain can only be used where it is inside.
         let outside = |slot: &SlotId| !slots[*slot].plain && slots[*slot].hidden && !inside[*slot];
@@ -62,8 +70,8 @@ pub(super) fn stretches(
     }
 }
 
-/// Whose rows a step goes by, where it works row by row.
-fn goes_by(step: &Step, slots: &[Seen]) -> Option<Rows> {
+/// Whose rows a step goes by, where it works row by row, or sequence by sequence where those are short.
+fn goes_by(step: &Step, slots: &[Seen], short: impl Fn(Side) -> bool) -> Option<Rows> {
     let counted = |slot: &SlotId| match slots[*slot].rows {
         Count::Rows(Rows::Fixed(_)) => None,
         Count::Rows(rows) => Some(Ok(rows)),
@@ -71,20 +79,23 @@ fn goes_by(step: &Step, slots: &[Seen]) -> Option<Rows> {
     };
     let mut rows = step.operands.iter().filter_map(counted);
     let first = rows.next()?.ok()?;
-    (step.kernel.is_by_rows() && rows.all(|rows| rows == Ok(first))).then_some(first)
+    let goes = step.kernel.is_by_rows() || step.kernel.by_sequences().is_some_and(short);
+    (goes && rows.all(|rows| rows == Ok(first))).then_some(first)
 }
 
 /// Neighbours that go by the same rows are one stretch. One step alone is no band.
-fn cut(going: &[Option<Rows>]) -> Vec<Stretch> {
+fn cut(steps: &[Step], going: &[Option<Rows>]) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
     let mut start = 0;
     for run in going.chunk_by(|a, b| a == b) {
-        let steps = start..start + run.len();
-        start = steps.end;
+        let range = start..start + run.len();
+        start = range.end;
         let rows = run[0].filter(|_| run.len() > 1);
+        let of_sequences = |step: &Step| step.kernel.by_sequences();
+        let sequences = rows.and_then(|_| steps[range.clone()].iter().find_map(of_sequences));
         match stretches.last_mut() {
-            Some(last) if last.rows.is_none() && rows.is_none() => last.steps.end = steps.end,
-            _ => stretches.push(Stretch { steps, rows }),
+            Some(last) if last.rows.is_none() && rows.is_none() => last.steps.end = range.end,
+            _ => stretches.push(Stretch { steps: range, rows, sequences }),
         }
     }
     stretches
@@ -101,6 +112,20 @@ fn inside(steps: &[Step], slots: &[Seen], stretches: &[Stretch]) -> Vec<bool> {
     }
     // What no step touches is in no band.
     inside.iter().zip(&home).map(|(&inside, home)| inside && home.is_some()).collect()
+}
+
+/// The sequences of each turn, one after the other: as many as have no more than `each` rows together, or one that has more.
+pub(super) fn turns(spans: &[Span], each: usize) -> impl Iterator<Item = Range<usize>> + Clone + '_ {
+    let mut next = 0;
+    std::iter::from_fn(move || {
+        let start = spans.get(next)?.start;
+        let first = next;
+        next += 1;
+        while spans.get(next).is_some_and(|span| span.start + span.len - start <= each) {
+            next += 1;
+        }
+        Some(first..next)
+    })
 }
 
 /// How `rows` rows are dealt out to `workers`, at most `most` at once: so many at a time, and how often.
@@ -124,6 +149,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn turns_hold_every_sequence_once_and_no_more_rows_than_they_may() {
+        let mut spans: Vec<Span> = Vec::new();
+        for len in [5, 60, 60, 100, 7, 1, 1, 64, 128, 3] {
+            let start = spans.last().map_or(0, |span| span.start + span.len);
+            spans.push(Span { start, len, ..Span::default() });
+        }
+        let found: Vec<Range<usize>> = turns(&spans, 128).collect();
+        assert_eq!(found, [0..3, 3..7, 7..8, 8..9, 9..10]);
+        assert_eq!(
+            turns(&spans, 1).count(),
+            spans.len(),
+            "a sequence that is too long has a turn of its own"
+        );
+        assert_eq!(turns(&[], 9).count(), 0);
     }
 
     #[test]

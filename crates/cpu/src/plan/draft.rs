@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use glassformer_graph::ops::{Attend, Direction, Pairing, Rotate, Sinusoid, Turns, Which};
 use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Side, Value};
 
-use super::band::{self, Seen, Stretch};
+use super::band::{self, LONGEST, Seen, Stretch};
 use super::constants::Wanted;
 use super::fuse::{After, Fused, Fusions};
 use super::layout::{Life, lines, place};
@@ -107,10 +107,21 @@ pub(super) struct Deal {
 }
 
 impl Deal {
+    /// At most `rows` rows at once, or one sequence of those that may be dealt out as wholes.
+    pub fn new(workers: usize, rows: usize, capacity: &Capacity) -> Self {
+        let of = |side: Side| if is_short(capacity, side) { capacity.side(side).keys } else { 0 };
+        Self { workers, rows: rows.max(of(Side::Source)).max(of(Side::Target)) }
+    }
+
     /// Whether a run of so many rows goes by bands.
     pub fn bands(self, rows: usize) -> bool {
         rows > self.workers * self.rows
     }
+}
+
+/// Whether the sequences of this side are so short that one worker may take some through everything.
+fn is_short(capacity: &Capacity, side: Side) -> bool {
+    capacity.side(side).keys <= LONGEST
 }
 
 /// A slot while the draft grows.
@@ -213,7 +224,8 @@ impl<'a> Draft<'a> {
         };
         let seen: Vec<Seen> = self.slots.iter().enumerate().map(seen).collect();
         let many = |rows: Rows| self.deal.bands(self.capacity.count(rows));
-        let (stretches, inside) = band::stretches(&self.steps, &seen, many);
+        let (stretches, inside) =
+            band::stretches(&self.steps, &seen, |side| is_short(self.capacity, side), many);
         for (grown, _) in self.slots.iter_mut().zip(&inside).filter(|(_, inside)| **inside) {
             grown.life.floats = match grown.contents {
                 Contents::Rows => self.deal.rows * grown.slot.width,

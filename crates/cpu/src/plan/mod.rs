@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use glassformer_graph::{
-    Ask, Backend, Batch, Capacity, Constants, Error, Graph, Leaders, Limits, Op, Pages, Rows, Runner, State,
-    View,
+    Ask, Backend, Batch, Capacity, Constants, Error, Graph, Leaders, Limits, Op, Pages, Rows, Runner, Side,
+    State, View,
 };
 
 use crate::context::{Block, Context, PagesAt, pairs};
@@ -176,7 +176,7 @@ impl Backend for Cpu {
         weights: &dyn Constants,
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
-        let deal = Deal { workers: self.team.size(), rows: self.band };
+        let deal = Deal::new(self.team.size(), self.band, capacity);
         let Drafted { slots, steps, stretches, outputs, wanted, floats, band, scratch } =
             Draft::of(graph, capacity, &self.choice, deal);
         if let Some(node) =
@@ -385,7 +385,10 @@ impl Bound<'_> {
                     if before.replace(Done::Shared(usize::MAX)).is_some() {
                         worker.barrier();
                     }
-                    self.band(steps, (rows, count), worker, own);
+                    match stretch.sequences {
+                        Some(side) => self.band_of_sequences(steps, (rows, side), worker, own),
+                        None => self.band(steps, (rows, count), worker, own),
+                    }
                 } else {
                     self.phases(steps, &mut before, worker, own);
                 }
@@ -440,9 +443,37 @@ impl Bound<'_> {
         let (each, turns) = band::deal(count, worker.count, self.plan.deal.rows);
         worker.share(turns, |turn| {
             let first = turn * each;
-            let taken = Taken { rows, worker: worker.index, first, count: each.min(count - first) };
+            let taken =
+                Taken { rows, worker: worker.index, first, count: each.min(count - first), sequences: None };
             // SAFETY: the caller's promise; the steps go by rows, these rows are this worker's, and so is its own part of
             // what is inside the band.
+            unsafe { self.steps(steps, Part(Some(taken)), &worker.alone(), scratch) };
+        });
+    }
+
+    /// One worker's part of a band with attentions: whole sequences.
+    ///
+    /// # Safety
+    /// As for [`Bound::walk`]; `scratch` is this worker's own.
+    unsafe fn band_of_sequences(
+        &self,
+        steps: &[Step],
+        (rows, side): (Rows, Side),
+        worker: &Worker<'_>,
+        scratch: &mut [f32],
+    ) {
+        let spans = &self.run.batch.side(side).spans[..];
+        let (each, _) = band::deal(self.run.batch.count(rows), worker.count, self.plan.deal.rows);
+        let mut turns = band::turns(spans, each).enumerate();
+        worker.share(band::turns(spans, each).count(), |turn| {
+            // Turns come in order, so this worker's next one lies behind its last.
+            let Some((_, sequences)) = turns.by_ref().find(|&(index, _)| index == turn) else { return };
+            let (first, last) = (spans[sequences.start], spans[sequences.end - 1]);
+            let count = last.start + last.len - first.start;
+            let sequences = Some((sequences.start, sequences.end));
+            let taken = Taken { rows, worker: worker.index, first: first.start, count, sequences };
+            // SAFETY: the caller's promise; the steps go by rows or by sequences, these are this worker's, and so is its own
+            // part of what is inside the band, which has room for the longest sequence.
             unsafe { self.steps(steps, Part(Some(taken)), &worker.alone(), scratch) };
         });
     }
@@ -452,14 +483,29 @@ impl Bound<'_> {
     /// # Safety
     /// As for [`Bound::walk`]; `scratch` is this worker's own; no step reads what another worker writes meanwhile.
     unsafe fn steps(&self, steps: &[Step], part: Part, worker: &Worker<'_>, scratch: &mut [f32]) {
-        let first = part.0.map_or(0, |taken| taken.first);
+        let (first, sequences) = part.0.map_or((0, None), |taken| (taken.first, taken.sequences));
         for step in steps {
-            let blocks = self.blocks(step, part);
+            let mut blocks = self.blocks(step, part);
+            if step.kernel.by_sequences().is_some() {
+                self.count_from_the_first_row(step, part, &mut blocks);
+            }
             let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
-            let call = Call { inputs, outputs, first, run: self.run, worker };
+            let call = Call { inputs, outputs, first, sequences, run: self.run, worker };
             // SAFETY: the planner gave all values that live at the same time different places, and the kernel what its
             // operation and `needs` say; every worker that has a part in these blocks makes this call.
             unsafe { kernels::run(&step.kernel, call, scratch) };
+        }
+    }
+
+    /// Lets the blocks of a part begin where the whole block would: an attention counts rows from the batch's first.
+    fn count_from_the_first_row(&self, step: &Step, part: Part, blocks: &mut [Block]) {
+        let Some(taken) = part.0 else { return };
+        let count = self.run.batch.count(taken.rows);
+        for (block, &slot) in blocks.iter_mut().zip(&step.operands) {
+            if self.plan.slots[slot].rows.are(taken.rows) {
+                block.data = block.data.wrapping_sub(taken.first * block.width);
+                block.rows = count;
+            }
         }
     }
 
@@ -530,4 +576,6 @@ struct Taken {
     worker: usize,
     first: usize,
     count: usize,
+    /// From which sequence to before which, where they are whole ones.
+    sequences: Option<(usize, usize)>,
 }

@@ -1,5 +1,7 @@
 //! Attention itself.
 
+use std::ops::Range;
+
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::Attend;
 
@@ -33,16 +35,23 @@ pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
 ///
 /// # Safety
 /// As for [`super::attend`].
-pub(super) unsafe fn attend(call: &Call<'_>, outputs: &[Block], worker: &Worker<'_>, scratch: &mut [f32]) {
+pub(super) unsafe fn attend(
+    call: &Call<'_>,
+    sequences: Range<usize>,
+    outputs: &[Block],
+    worker: &Worker<'_>,
+    scratch: &mut [f32],
+) {
     let ([a, b, c, d, e, f, mixed, sums, scores, terms], rest) = carve(scratch, lengths(call.op));
     let scorer = Scorer::new(call, [a, b, c, d, e, f], rest);
     let terms = scorer.narrow().map(|shape| (shape, terms));
     let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, terms };
     let mut desk = (scorer, gathered, scores);
     let spans = &call.run.batch.side(call.op.side).spans;
-    let cut = Cut::new(call.op, spans, worker.count);
-    let parts = |s: usize| cut.parts(call.op, &spans[s]);
-    share(worker, spans.len(), parts, |s, index| {
+    let cut = Cut::new(call.op, &spans[sequences.clone()], worker.count);
+    let parts = |s: usize| cut.parts(call.op, &spans[sequences.start + s]);
+    share(worker, sequences.len(), parts, |s, index| {
+        let s = sequences.start + s;
         let (scorer, gathered, scores) = &mut desk;
         let part = cut.part(call.op, (s, &spans[s]), index);
         gathered.clear(call, part.count());

@@ -65,19 +65,16 @@ pub(crate) fn show_scratch(op: &AttendShow, capacity: &Capacity) -> usize {
 /// [`Attend`]: inputs and outputs as it says.
 ///
 /// # Safety
-/// Every worker of the team calls this with the same arguments and a scratch of its own; a barrier follows. Inputs and
+/// Every worker of the team calls this with the same arguments and a scratch of its own; a barrier follows, or nobody else
+/// has these sequences. Inputs and
 /// outputs have the shapes that the operation says, overlap nowhere, and nobody else touches them meanwhile. The batch is
 /// one that fits the graph; `run.isa` is available.
-pub(crate) unsafe fn attend(
-    op: &Attend,
-    inputs: &[Block],
-    outputs: &[Block],
-    run: &Context<'_>,
-    worker: &Worker<'_>,
-    scratch: &mut [f32],
-) {
+pub(crate) unsafe fn attend(op: &Attend, call: super::Call<'_>, scratch: &mut [f32]) {
+    let super::Call { inputs, outputs, run, worker, .. } = call;
+    let all = (0, run.batch.side(op.side).spans.len());
+    let (first, end) = call.sequences.unwrap_or(all);
     // SAFETY: the caller's promise.
-    unsafe { forward::attend(&Call { op, inputs, run }, outputs, worker, scratch) }
+    unsafe { forward::attend(&Call { op, inputs, run }, first..end, outputs, worker, scratch) }
 }
 
 /// [`AttendGrad`]: inputs and outputs as it says.

@@ -17,6 +17,7 @@ use glassformer_tensor::{Random, Tolerance, compare};
 
 use crate::context::{Block, Context, PagesAt};
 use crate::isa::Isa;
+use crate::kernels::Call;
 use crate::narrow::Dot;
 use crate::team::{Team, Worker};
 
@@ -156,7 +157,11 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
         // SAFETY: inputs, outputs and pages are those of the operation, and nobody else has them.
         unsafe {
             match kernel {
-                Kernel::Attend(op) => super::attend(op, &inputs, &outputs, &run, worker, &mut scratch),
+                Kernel::Attend(op) => {
+                    let (inputs, outputs) = (&inputs[..], &outputs[..]);
+                    let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker };
+                    super::attend(op, call, &mut scratch);
+                }
                 Kernel::Grad(op) => super::attend_grad(op, &inputs, &outputs, &run, worker, &mut scratch),
                 Kernel::Show(op) => super::attend_show(op, &inputs, &outputs, &run, worker, &mut scratch),
                 Kernel::Store(op) => super::store(op, &inputs, &run, worker),
