@@ -111,3 +111,51 @@ fn the_default_is_f32() {
         assert!(bits(&outputs(&plain, &batch)) == bits(&outputs(&asked, &batch)));
     }
 }
+
+/// The outputs of a training graph: the loss and all gradients.
+fn trained(cpu: &Cpu, lengths: &[(u64, usize)]) -> Vec<Vec<f32>> {
+    let purpose = Purpose::Train;
+    let stack = Stack { layers: 2, width: 96, heads: 4, hidden: 200, vocabulary: 77, longest: 60, purpose };
+    let graph = Arc::new(stack.graph().expect("it fits"));
+    let inputs = parameters(&graph, Leaf::Input);
+    let mut batch = batch(lengths);
+    let rows = batch.target.rows();
+    batch.target.labels = (0..rows).map(|row| (row * 7 % 77) as u32).collect();
+    batch.target.weights = vec![1.0 / rows as f32; rows];
+    batch.inputs = graph.leaves(Leaf::Input).map(|(_, info)| inputs[&info.name].data()).collect();
+    let weights = parameters(&graph, Leaf::Weight);
+    let runner = cpu.prepare(&graph, &weights, &Capacity::of(&batch)).expect("it fits");
+    run(&*runner, &mut State::default(), &batch).expect("it was admitted")
+}
+
+#[test]
+fn narrow_gradients_are_near_wide_ones() {
+    let lengths = [(1, 5), (2, 40), (3, 1), (4, 60)];
+    let expected = trained(&Cpu::new(1), &lengths);
+    let largest = |numbers: &[f32]| numbers.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+    // After the rows, the scores and the loss come the gradients.
+    let most = expected.iter().skip(3).map(|numbers| largest(numbers)).fold(0.0_f32, f32::max);
+    for dot in Dot::available() {
+        let cpu = Cpu::with_isa(1, dot.isa()).with_dot(dot).with_precision(Precision::Bf16);
+        let found = trained(&cpu, &lengths);
+        let far = |(found, expected): (&Vec<f32>, &Vec<f32>)| {
+            // What no key's score depends on, a bias of all keys, has a gradient of nothing but rounding.
+            let scale = largest(expected).max(0.02 * most);
+            found.iter().zip(expected).fold(0.0_f32, |far, (a, b)| far.max((a - b).abs())) / scale
+        };
+        let far: Vec<f32> = found.iter().zip(&expected).map(far).collect();
+        let worst = largest(&far);
+        assert!(worst < 0.06, "on {dot}: {far:?}");
+        assert!(worst > 1e-6, "on {dot} they are not narrow");
+    }
+}
+
+#[test]
+fn narrow_gradients_have_the_same_bits_on_any_number_of_threads() {
+    let lengths = [(1, 5), (2, 40), (3, 1), (4, 60)];
+    let with = |threads: usize| Cpu::new(threads).with_precision(Precision::Bf16).sharing_everything();
+    let expected = bits(&trained(&with(1), &lengths));
+    for threads in [2, 3] {
+        assert!(bits(&trained(&with(threads), &lengths)) == expected, "{threads} threads");
+    }
+}

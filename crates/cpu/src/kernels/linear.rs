@@ -9,7 +9,7 @@ use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
-use crate::narrow::{self, Format, Narrowing};
+use crate::narrow::{self, Format, Narrowing, Turn, Turning};
 use crate::plan::After;
 use crate::then::{Other, Then};
 
@@ -144,6 +144,45 @@ pub(super) unsafe fn narrow_product((format, k): (Format, usize), after: After, 
         c_stride: y.width,
         bias,
         then,
+        narrowed: None,
+    };
+    call.worker.share(product.items(), |item| {
+        // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
+        // this item.
+        unsafe { product.run_item(call.run.dot, item) };
+    });
+}
+
+/// An operand of a product in `bf16`. Input: a matrix. Output: as [`Turning`] writes it.
+///
+/// # Safety
+/// As [`Call`] says; the output has room for the operand.
+pub(super) unsafe fn turn(turn: Turn, call: Call<'_>) {
+    let (x, to) = (call.inputs[0], call.outputs[0].data);
+    let turning = Turning { turn, rows: x.rows, width: x.width, from: x.data, to };
+    call.worker.share(turning.parts(), |part| {
+        // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this part.
+        unsafe { turning.run_part(call.run.isa, part) };
+    });
+}
+
+/// `dW = dyᵀ x` in `bf16`. Inputs: dy with its columns for rows, x as B, and dy.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
+    let (left, right, dy, dw) = (call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0]);
+    let product = narrow::Product {
+        format: Format::Bf16,
+        rows: dw.rows,
+        k: dy.rows,
+        columns: dw.width,
+        a: left.data,
+        b: right.data,
+        c: dw.data,
+        c_stride: dw.width,
+        bias: None,
+        then: Then::Nothing,
         narrowed: None,
     };
     call.worker.share(product.items(), |item| {

@@ -9,7 +9,7 @@ use glassformer_graph::{Capacity, Op, Rows, Shape, Side};
 
 use crate::context::{Block, Context};
 use crate::gemm::Product;
-use crate::narrow::Format;
+use crate::narrow::{Format, Turn};
 use crate::plan::After;
 use crate::team::Worker;
 
@@ -40,10 +40,14 @@ pub(crate) enum Kernel {
     Pack(Packs),
     /// Narrows a value as the A of a product.
     Narrow(Format),
+    /// Makes a value an operand of a product in `bf16`, where it changes at every run, or has its columns for rows.
+    Turn(Turn),
     /// A product, and what follows it: x, W packed, perhaps a bias, perhaps what follows reads.
     Product(After),
     /// The same of what comes narrowed; x had `k` columns.
     NarrowProduct { format: Format, k: usize, after: After },
+    /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, for the number of its rows.
+    NarrowWeightGrad,
     /// Computes the angles of this run's rows.
     Turns(Rotate),
     /// Copies what came from outside.
@@ -56,7 +60,7 @@ impl Kernel {
         match self {
             Self::Op(op) => op_is_by_rows(op),
             Self::Narrow(_) | Self::Product(_) | Self::NarrowProduct { .. } | Self::Copy => true,
-            Self::Pack(_) | Self::Turns(_) => false,
+            Self::Pack(_) | Self::Turn(_) | Self::NarrowWeightGrad | Self::Turns(_) => false,
         }
     }
 }
@@ -177,6 +181,8 @@ pub(crate) enum Work {
     OverColumns,
     /// As a product over the rows of its first input.
     OverRows,
+    /// As a product of narrow numbers over the rows of its third input.
+    NarrowOverRows,
     /// With queries times keys.
     Pairs(Attend),
 }
@@ -223,6 +229,11 @@ impl Work {
             Self::Rows => Effort { products: 0, numbers: 2 * count(outputs) },
             Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
             Self::OverRows => product(outputs[0].rows, inputs[0].rows * outputs[0].width),
+            Self::NarrowOverRows => Effort {
+                products: inputs[2].rows * outputs[0].width / NARROWER
+                    * outputs[0].rows.div_ceil(NARROW_ROWS),
+                numbers: count(&inputs[2..]) + count(outputs),
+            },
             Self::Pairs(op) => Effort {
                 products: 2 * run.pairs(&op) * op.heads * op.size / MULTIPLICATIONS,
                 numbers: count(inputs) + count(outputs),
@@ -341,6 +352,8 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::Op(op) => run_op(op, call, scratch),
             Kernel::Pack(packs) => linear::pack(*packs, call),
             Kernel::Narrow(format) => linear::narrow(*format, call),
+            Kernel::Turn(turn) => linear::turn(*turn, call),
+            Kernel::NarrowWeightGrad => linear::narrow_weight_grad(call),
             Kernel::Product(after) => linear::linear(*after, call, scratch),
             Kernel::NarrowProduct { format, k, after } => {
                 linear::narrow_product((*format, *k), *after, call);

@@ -29,6 +29,7 @@ mod patch;
 mod rows;
 #[cfg(test)]
 mod tests;
+mod turn;
 mod vector;
 mod weight;
 
@@ -36,6 +37,7 @@ mod weight;
 pub(crate) use amx::Tiles;
 pub use dot::Dot;
 pub use rows::Narrowing;
+pub use turn::{Turn, Turning};
 pub use weight::Weight;
 
 /// Bytes of a line: a cache line, and a row of an AMX tile.

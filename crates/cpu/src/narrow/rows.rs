@@ -158,7 +158,7 @@ unsafe fn lines<const DEPTH: usize, T: Copy + Default>(
 
 /// The nearest `bf16`, the even one of two; NaN stays NaN.
 #[inline(always)]
-fn bf16(x: f32) -> u16 {
+pub(super) fn bf16(x: f32) -> u16 {
     let bits = x.to_bits();
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
     let quiet = bits >> 16 | 0x40;

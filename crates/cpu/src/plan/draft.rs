@@ -16,7 +16,7 @@ use super::layout::{Life, lines, place};
 use super::precision::Choice;
 use crate::gemm::Packed;
 use crate::kernels::{Access, Kernel, Packs, Reads, Work, needs};
-use crate::narrow::{Format, Narrowing, Weight};
+use crate::narrow::{Format, Narrowing, Turn, Turning, Weight};
 
 /// The number of a slot.
 pub(super) type SlotId = usize;
@@ -152,6 +152,7 @@ pub(super) struct Draft<'a> {
     of_value: HashMap<Value, SlotId>,
     packed: HashMap<(Value, Packs), SlotId>,
     narrowed: HashMap<(Value, Format), SlotId>,
+    turned: HashMap<(Value, Turn), SlotId>,
     /// Angles that each run computes.
     turns: Vec<(Rotate, SlotId)>,
     wanted: Vec<(Wanted, SlotId)>,
@@ -174,6 +175,7 @@ impl<'a> Draft<'a> {
             of_value: HashMap::new(),
             packed: HashMap::new(),
             narrowed: HashMap::new(),
+            turned: HashMap::new(),
             turns: Vec::new(),
             wanted: Vec::new(),
             phase: 0,
@@ -325,10 +327,8 @@ impl<'a> Draft<'a> {
         let needs = needs(&node.op, &shapes, self.capacity);
         self.scratch = self.scratch.max(needs.scratch);
         let after = fused.map_or(After::Nothing, |fused| fused.after);
-        let (step, mut inputs) = if let Some(format) = self.narrow(node) {
-            let k = shapes[0].width;
-            let step = Step::new(Kernel::NarrowProduct { format, k, after }, Work::Narrow { k });
-            (step, self.narrow_product(node, format))
+        let (step, mut inputs) = if let Some(narrow) = self.narrow(node, after) {
+            narrow
         } else if fused.is_some() {
             (Step::new(Kernel::Product(after), needs.work), self.inputs(node, &needs.reads))
         } else {
@@ -411,20 +411,56 @@ impl<'a> Draft<'a> {
         slots
     }
 
-    /// What the product of `node` is done in, where it is one of activations and a weight, and that is not `f32`.
-    fn narrow(&self, node: &Node) -> Option<Format> {
-        let Op::Linear(_) = node.op else { return None };
-        let weight = self.graph.info(node.inputs[1]);
-        if weight.origin == Origin::Leaf(Leaf::Weight) { self.choice.of(&weight.name) } else { None }
+    /// The step of `node` with narrow numbers, and its inputs, where it is a product that is not done in `f32`.
+    fn narrow(&mut self, node: &Node, after: After) -> Option<(Step, Vec<SlotId>)> {
+        let turn = match node.op {
+            Op::Linear(_) => Turn::Columns,
+            Op::LinearInputGrad(_) => Turn::Rows,
+            Op::LinearWeightGrad(_) => return self.narrow_weight_grad(node),
+            _ => return None,
+        };
+        let (format, weight) = self.narrow_weight(node.inputs[1], turn)?;
+        let k = self.graph.shape(node.inputs[0]).width;
+        let bias = node.inputs.get(2).map(|&bias| self.value(bias));
+        let inputs = [self.narrowed(node.inputs[0], format), weight].into_iter().chain(bias).collect();
+        Some((Step::new(Kernel::NarrowProduct { format, k, after }, Work::Narrow { k }), inputs))
     }
 
-    /// The inputs of a product of narrow numbers: x narrowed, W narrow, perhaps the bias.
-    fn narrow_product(&mut self, node: &Node, format: Format) -> Vec<SlotId> {
-        let Shape { rows, width } = self.graph.shape(node.inputs[1]);
+    /// A weight as the narrow B of a product: held, where it does not change, else made at every run.
+    fn narrow_weight(&mut self, value: Value, turn: Turn) -> Option<(Format, SlotId)> {
+        let weight = self.graph.info(value);
+        if weight.origin != Origin::Leaf(Leaf::Weight) {
+            return self.choice.trained(&weight.name).map(|format| (format, self.turned(value, turn)));
+        }
+        if turn != Turn::Columns {
+            return None;
+        }
+        let format = self.choice.of(&weight.name)?;
+        let Shape { rows, width } = weight.shape;
         let floats = Weight::len(format, width, self.capacity.count(rows));
-        let weight = self.constant(Wanted::Narrow(node.inputs[1], format), Shape::fixed(1, floats));
-        let bias = node.inputs.get(2).map(|&bias| self.value(bias));
-        [self.narrowed(node.inputs[0], format), weight].into_iter().chain(bias).collect()
+        Some((format, self.constant(Wanted::Narrow(value, format), Shape::fixed(1, floats))))
+    }
+
+    /// The gradient of a weight that is narrow itself, or would be.
+    fn narrow_weight_grad(&mut self, node: &Node) -> Option<(Step, Vec<SlotId>)> {
+        self.choice.trained(&node.name)?;
+        let (dy, x) = (node.inputs[0], node.inputs[1]);
+        let inputs = vec![self.turned(dy, Turn::Left), self.turned(x, Turn::Rows), self.value(dy)];
+        Some((Step::new(Kernel::NarrowWeightGrad, Work::NarrowOverRows), inputs))
+    }
+
+    /// `value` as an operand in `bf16`, once for all products that read it so.
+    fn turned(&mut self, value: Value, turn: Turn) -> SlotId {
+        if let Some(&slot) = self.turned.get(&(value, turn)) {
+            return slot;
+        }
+        let from = self.value(value);
+        let Shape { rows, width } = self.graph.shape(value);
+        let to = self.block(Turning::len(turn, self.capacity.count(rows), width));
+        let phase = self.slots[from].ready.max(self.phase.saturating_sub(1));
+        self.step(phase, Step::new(Kernel::Turn(turn), Work::First), vec![from], &[to]);
+        self.turned.insert((value, turn), to);
+        to
     }
 
     /// `value` narrowed, once for all products that read it.

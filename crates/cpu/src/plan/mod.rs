@@ -122,7 +122,7 @@ impl Cpu {
     /// Says by name which weights stay in `f32` whatever the precision, instead of those of heads and tables of words.
     #[must_use]
     pub fn keeping_wide(self, wide: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self { choice: Choice { wide: Arc::new(wide), ..self.choice }, ..self }
+        Self { choice: Choice { wide: Some(Arc::new(wide)), ..self.choice }, ..self }
     }
 
     /// Multiplies narrow numbers by these instructions: for tests and measurements.

@@ -7,8 +7,8 @@ use crate::narrow::Format;
 
 /// What the weights of a model are held and multiplied in.
 ///
-/// Only products of activations and weights get narrower. Attention, norms, lookups, softmax and gradients stay in `f32`, and
-/// so do activations between the steps.
+/// Only products get narrower. Norms, lookups, softmax and activations between the steps stay in `f32`, and so do sums. In a
+/// training graph, whose weights are inputs, `bf16` is also what gradients are multiplied in; 8-bit integers are not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Precision {
     /// As they are.
@@ -30,12 +30,15 @@ impl fmt::Display for Precision {
     }
 }
 
+/// Tells by its name whether a weight stays as it is.
+type Wide = Arc<dyn Fn(&str) -> bool + Send + Sync>;
+
 /// The precision of a backend, and which weights are exempt from it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(super) struct Choice {
     pub precision: Precision,
-    /// Whether the weight of this name stays as it is.
-    pub wide: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    /// Whether the weight of this name stays as it is; where nobody said, those that are known to be sensitive do.
+    pub wide: Option<Wide>,
 }
 
 impl Choice {
@@ -46,13 +49,20 @@ impl Choice {
             Precision::Bf16 => Format::Bf16,
             Precision::Int8 => Format::Int8,
         };
-        (!(self.wide)(name)).then_some(format)
+        let wide = self.wide.as_ref().map_or_else(|| is_sensitive(name), |wide| wide(name));
+        (!wide).then_some(format)
     }
-}
 
-impl Default for Choice {
-    fn default() -> Self {
-        Self { precision: Precision::F32, wide: Arc::new(is_sensitive) }
+    /// What a weight of this name is multiplied in where it changes from run to run: the parameter of a model that is
+    /// trained. Nothing is known to be sensitive there, and eight bits are too few for all of it.
+    pub fn trained(&self, name: &str) -> Option<Format> {
+        match self.precision {
+            Precision::F32 | Precision::Int8 => None,
+            Precision::Bf16 => {
+                let wide = self.wide.as_ref().is_some_and(|wide| wide(name));
+                (!wide).then_some(Format::Bf16)
+            }
+        }
     }
 }
 

@@ -1,0 +1,303 @@
+//! Operands in `bf16` made at every step, of what changes at every step: the weights of a model that is trained, and rows that
+//! are added up over.
+//!
+//! A tile of B is a tile of A with rows for columns, four bytes at a time (see [`super`]). So there are two ways to make
+//! a tile, from lines of a row and from pairs of rows, and each of them gives A or B as it is and the other one turned.
+
+use super::rows::{bf16, narrow_line};
+use super::{Format, LINE, LINES, TILE, TILE_FLOATS, padded};
+use crate::dispatch;
+use crate::isa::Isa;
+use crate::lanes::Lanes;
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::{Avx512, dispatch::on_avx512};
+
+/// What a matrix `[rows, width]`, row-major, becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Turn {
+    /// B with these rows: k is `rows`.
+    Rows,
+    /// B with these rows as its columns, as of a weight `[out, in]`: k is `width`.
+    Columns,
+    /// A with these rows as its columns: k is `rows`.
+    Left,
+}
+
+/// The making of an operand, described: [`Turning::run_part`] does a part of it, on any thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Turning {
+    /// What it becomes.
+    pub turn: Turn,
+    /// The rows of the matrix.
+    pub rows: usize,
+    /// Its columns.
+    pub width: usize,
+    /// Its first number; rows follow one another.
+    pub from: *const f32,
+    /// [`Turning::len`] numbers, aligned to 64 bytes.
+    pub to: *mut f32,
+}
+
+// SAFETY: a description holds addresses and reads none; whoever calls `run_part` answers for them.
+unsafe impl Send for Turning {}
+// SAFETY: as above.
+unsafe impl Sync for Turning {}
+
+/// A tile while it is made: sixteen lines of sixteen words.
+#[repr(align(64))]
+struct Tile([[u32; LINES]; LINES]);
+
+/// How a tile's rows become its columns.
+trait Transpose {
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn transpose(tile: &mut Tile);
+}
+
+impl Turning {
+    /// How many `f32` the operand takes.
+    pub const fn len(turn: Turn, rows: usize, width: usize) -> usize {
+        let (k, across) = match turn {
+            Turn::Rows => (rows, padded(width)),
+            Turn::Columns => (width, padded(rows)),
+            Turn::Left => (rows, width.next_multiple_of(LINES)),
+        };
+        across / LINES * Format::Bf16.tiles(k) * TILE_FLOATS
+    }
+
+    /// The number of independent work items.
+    pub fn parts(&self) -> usize {
+        match self.turn {
+            Turn::Rows | Turn::Left => Format::Bf16.tiles(self.rows),
+            Turn::Columns => padded(self.rows) / LINES,
+        }
+    }
+
+    /// Does part number `part` on `isa`.
+    ///
+    /// # Safety
+    /// The machine has `isa`; `part < self.parts()`. The matrix is valid for reads and `to` for [`Turning::len`] writes; they
+    /// do not overlap, and nobody else uses `to`, or writes the matrix, at the same time, except other parts.
+    pub unsafe fn run_part(&self, isa: Isa, part: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => on_avx512(
+                    #[inline(always)]
+                    || self.part::<Avx512, x86::Registers>(part),
+                ),
+                Isa::Scalar | Isa::Avx2 => dispatch!(isa, |L| self.part::<L, Swaps>(part)),
+                #[cfg(not(target_arch = "x86_64"))]
+                Isa::Avx512 => unreachable!("this machine has no {isa}"),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`Turning::run_part`].
+    #[inline(always)]
+    unsafe fn part<L: Lanes, T: Transpose>(&self, part: usize) {
+        let Self { turn, rows, width, .. } = *self;
+        // SAFETY: the caller's promise; all tiles lie inside the operand.
+        unsafe {
+            match turn {
+                Turn::Columns => {
+                    for step in 0..Format::Bf16.tiles(width) {
+                        let mut tile = self.lines::<L>(part, step);
+                        T::transpose(&mut tile);
+                        self.put(part * Format::Bf16.tiles(width) + step, &tile);
+                    }
+                }
+                Turn::Rows => {
+                    for panel in 0..padded(width) / LINES {
+                        self.put(panel * Format::Bf16.tiles(rows) + part, &self.pairs::<L>(part, panel));
+                    }
+                }
+                Turn::Left => {
+                    for block in 0..width.div_ceil(LINES) {
+                        let mut tile = self.pairs::<L>(part, block);
+                        T::transpose(&mut tile);
+                        self.put(block * Format::Bf16.tiles(rows) + part, &tile);
+                    }
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// The operand has a tile of this number.
+    #[inline(always)]
+    unsafe fn put(&self, number: usize, tile: &Tile) {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(tile, self.to.add(number * TILE_FLOATS).cast(), 1) };
+    }
+
+    /// Sixteen rows from `block` on, the 32 columns of `step`: a line of each row, with zeros beyond the edges.
+    ///
+    /// # Safety
+    /// As for [`Turning::run_part`].
+    #[inline(always)]
+    unsafe fn lines<L: Lanes>(&self, block: usize, step: usize) -> Tile {
+        let depth = Format::Bf16.depth();
+        let mut tile = Tile([[0; LINES]; LINES]);
+        let some = depth.min(self.width.saturating_sub(step * depth));
+        for i in 0..LINES.min(self.rows.saturating_sub(block * LINES)) {
+            // SAFETY: the row and its columns lie inside the matrix.
+            unsafe {
+                let from = self.from.add((block * LINES + i) * self.width + step * depth);
+                narrow_line::<L>(from, some, tile.0[i].as_mut_ptr().cast());
+            }
+        }
+        tile
+    }
+
+    /// 32 rows from `step` on, the sixteen columns of `panel`: a line of each pair of rows, with zeros beyond the edges.
+    ///
+    /// # Safety
+    /// As for [`Turning::run_part`].
+    #[inline(always)]
+    unsafe fn pairs<L: Lanes>(&self, step: usize, panel: usize) -> Tile {
+        let Self { rows, width, from, .. } = *self;
+        let mut tile = Tile([[0; LINES]; LINES]);
+        let some = LINES.min(width.saturating_sub(panel * LINES));
+        let row = |index: usize| {
+            let mut numbers = [0.0_f32; LINES];
+            if index < rows && some > 0 {
+                // SAFETY: the row and its columns lie inside the matrix; the array has sixteen places.
+                unsafe {
+                    let line = from.add(index * width + panel * LINES);
+                    let numbers = numbers.as_mut_ptr();
+                    if some == LINES { L::load(line) } else { L::load_first(line, some) }.store(numbers);
+                }
+            }
+            numbers
+        };
+        for (pair, line) in tile.0.iter_mut().enumerate() {
+            let first = step * 2 * LINES + 2 * pair;
+            let (low, high) = (row(first), row(first + 1));
+            for i in 0..LINES {
+                line[i] = u32::from(bf16(low[i])) | u32::from(bf16(high[i])) << 16;
+            }
+        }
+        tile
+    }
+}
+
+/// Word by word.
+struct Swaps;
+
+impl Transpose for Swaps {
+    #[inline(always)]
+    unsafe fn transpose(tile: &mut Tile) {
+        for i in 0..LINES {
+            for j in 0..i {
+                let word = tile.0[i][j];
+                tile.0[i][j] = tile.0[j][i];
+                tile.0[j][i] = word;
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{LINES, Tile, Transpose};
+    use std::arch::x86_64::{
+        __m512i, _mm512_load_si512, _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_store_si512,
+        _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+    };
+
+    /// In sixteen registers of AVX-512.
+    pub(super) struct Registers;
+
+    impl Transpose for Registers {
+        #[inline(always)]
+        unsafe fn transpose(tile: &mut Tile) {
+            // SAFETY: the caller's promise; lines are aligned to 64 bytes.
+            unsafe {
+                let zero = _mm512_setzero_si512();
+                let (mut pairs, mut fours): ([__m512i; LINES], [__m512i; LINES]) =
+                    ([zero; LINES], [zero; LINES]);
+                for i in 0..LINES / 2 {
+                    let a = _mm512_load_si512(tile.0[2 * i].as_ptr().cast());
+                    let b = _mm512_load_si512(tile.0[2 * i + 1].as_ptr().cast());
+                    pairs[2 * i] = _mm512_unpacklo_epi32(a, b);
+                    pairs[2 * i + 1] = _mm512_unpackhi_epi32(a, b);
+                }
+                // Register 4i + j: of each quarter, the four rows from 4i on at its column j.
+                for i in 0..LINES / 4 {
+                    for half in 0..2 {
+                        let (a, b) = (pairs[4 * i + half], pairs[4 * i + half + 2]);
+                        fours[4 * i + 2 * half] = _mm512_unpacklo_epi64(a, b);
+                        fours[4 * i + 2 * half + 1] = _mm512_unpackhi_epi64(a, b);
+                    }
+                }
+                for j in 0..LINES / 4 {
+                    let even = _mm512_shuffle_i32x4::<0x88>(fours[j], fours[4 + j]);
+                    let odd = _mm512_shuffle_i32x4::<0xdd>(fours[j], fours[4 + j]);
+                    let later_even = _mm512_shuffle_i32x4::<0x88>(fours[8 + j], fours[12 + j]);
+                    let later_odd = _mm512_shuffle_i32x4::<0xdd>(fours[8 + j], fours[12 + j]);
+                    let mut put = |line: usize, words: __m512i| {
+                        _mm512_store_si512(tile.0[line].as_mut_ptr().cast(), words);
+                    };
+                    put(j, _mm512_shuffle_i32x4::<0x88>(even, later_even));
+                    put(4 + j, _mm512_shuffle_i32x4::<0x88>(odd, later_odd));
+                    put(8 + j, _mm512_shuffle_i32x4::<0xdd>(even, later_even));
+                    put(12 + j, _mm512_shuffle_i32x4::<0xdd>(odd, later_odd));
+                }
+            }
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Tile>() == TILE && TILE == LINES * LINE);
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Narrowing, Weight};
+    use super::*;
+    use glassformer_tensor::{Buffer, Random};
+
+    fn turned(turn: Turn, isa: Isa, matrix: &[f32], rows: usize, width: usize) -> Vec<u32> {
+        let mut to = Buffer::zeros(Turning::len(turn, rows, width));
+        to.fill(f32::NAN);
+        let turning = Turning { turn, rows, width, from: matrix.as_ptr(), to: to.as_mut_ptr() };
+        for part in (0..turning.parts()).rev() {
+            // SAFETY: the set is available, and both are as long as the turning says.
+            unsafe { turning.run_part(isa, part) };
+        }
+        to.iter().map(|x| x.to_bits()).collect()
+    }
+
+    #[test]
+    fn operands_are_what_weights_and_narrowed_rows_are() {
+        let mut random = Random::new(1);
+        let mut shapes: Vec<[usize; 2]> = (0..20).map(|_| [(); 2].map(|()| 1 + random.below(300))).collect();
+        shapes.extend([[1, 1], [16, 32], [64, 64], [33, 65]]);
+        for [rows, width] in shapes {
+            let matrix: Vec<f32> = (0..rows * width).map(|_| random.normal()).collect();
+            let other: Vec<f32> = (0..rows * width).map(|at| matrix[at % rows * width + at / rows]).collect();
+            let bits_of = |weight: Weight, k: usize, columns: usize| {
+                // SAFETY: a weight is that long.
+                let floats = unsafe {
+                    std::slice::from_raw_parts(weight.as_ptr(), Weight::len(Format::Bf16, k, columns))
+                };
+                floats.iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
+            };
+            let b = bits_of(Weight::from_rows(Format::Bf16, &matrix, rows, width), rows, width);
+            let b_turned = bits_of(Weight::from_weight(Format::Bf16, &matrix, rows, width), width, rows);
+            let mut left = Buffer::zeros(Narrowing::len(Format::Bf16, width, rows));
+            let (from, to) = (other.as_ptr(), left.as_mut_ptr());
+            let narrowing = Narrowing { format: Format::Bf16, rows: width, k: rows, from, stride: rows, to };
+            // SAFETY: every machine has this set, and the buffers are as long as the narrowing says.
+            (0..width).for_each(|row| unsafe { narrowing.run_row(Isa::Scalar, row) });
+            let left: Vec<u32> = left.iter().map(|x| x.to_bits()).collect();
+            for isa in Isa::available() {
+                assert!(turned(Turn::Rows, isa, &matrix, rows, width) == b, "[{rows}, {width}] on {isa}");
+                assert!(turned(Turn::Columns, isa, &matrix, rows, width) == b_turned, "[{rows}, {width}]");
+                assert!(turned(Turn::Left, isa, &matrix, rows, width) == left, "[{rows}, {width}] on {isa}");
+            }
+        }
+    }
+}
