@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use glassformer_families::Layout;
 use glassformer_formula::Formula;
-use glassformer_model::Parameter;
+use glassformer_model::{Model, Parameter};
 use glassformer_tensor::Tensor;
 use glassformer_weights::Weights;
 use serde::{Deserialize, Serialize};
@@ -42,7 +42,8 @@ pub(crate) struct Progress {
 /// How a model is written: in a family's layout, or with its formula.
 #[derive(Clone, Debug)]
 pub(crate) enum Written {
-    Layout(Box<Layout>),
+    /// With the model that it was made from, for tensors that training does not use.
+    Layout(Box<Layout>, Option<Model>),
     Formula(Formula),
 }
 
@@ -141,7 +142,8 @@ impl Shelf {
             })
             .collect();
         match written {
-            Written::Layout(layout) => layout.save(hidden, |name| weights.get(name).cloned())?,
+            Written::Layout(layout, rest) => layout
+                .save(hidden, |name| weights.get(name).cloned().or_else(|| rest.as_ref()?.tensor(name)))?,
             Written::Formula(formula) => {
                 let text = formula
                     .to_toml()

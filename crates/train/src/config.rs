@@ -198,6 +198,9 @@ pub struct Source {
     /// label; words and tags; question, context and answer; two texts.
     #[serde(default)]
     pub columns: Vec<Column>,
+    /// How many lines at its beginning are no data: 1 where the first names the columns.
+    #[serde(default)]
+    pub skip: usize,
     /// How often each example comes in an epoch; a fraction is drawn anew for each epoch.
     #[serde(default = "once")]
     pub weight: f64,

@@ -156,7 +156,7 @@ impl Run {
         let sizes: usize = trainer.parameters().iter().map(|(_, tensor)| tensor.data().len()).sum();
         let learning = trainer.optimiser().moments().iter().map(|(first, _)| first.len()).sum();
         let kind = match &written {
-            Written::Layout(layout) => layout.config().get("model_type").and_then(|kind| kind.as_str()),
+            Written::Layout(layout, _) => layout.config().get("model_type").and_then(|kind| kind.as_str()),
             Written::Formula(_) => None,
         };
         tell(Event::Model { parameters: sizes, learning, kind: kind.map(str::to_owned) });

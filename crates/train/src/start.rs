@@ -88,7 +88,7 @@ fn from_formula(
     let task = Task::new(config, tokenizer, labels, &formula, About::default())?;
     let keys = keys(config, &task, &formula);
     let written = match Layout::of_formula(&formula, &keys) {
-        Some(layout) => Written::Layout(Box::new(layout)),
+        Some(layout) => Written::Layout(Box::new(layout), None),
         None => Written::Formula(formula.clone()),
     };
     let mut beside = files(&folder)?;
@@ -211,7 +211,12 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
     };
     long_enough(model.formula(), config)?;
     let task = Task::new(config, tokenizer, labels, model.formula(), about)?;
-    Ok(Begun { model, task, written: Written::Layout(Box::new(layout)), beside })
+    // A sentence encoder's file may hold a pooler that its vectors do not use.
+    let rest = match config.objective {
+        Objective::Embed => families::open(path).ok().map(|opened| opened.model),
+        _ => None,
+    };
+    Ok(Begun { model, task, written: Written::Layout(Box::new(layout), rest), beside })
 }
 
 /// The weights of `model` for another formula, drawn where it has none of that name and shape.

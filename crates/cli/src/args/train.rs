@@ -89,6 +89,9 @@ pub struct Evaluate {
     /// Which columns (numbers from 0) or keys are the texts and right answers, with commas between
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub columns: Vec<String>,
+    /// How many lines at the beginning of each file are no data
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: usize,
     /// What the model is asked, where its head does not say it: translate, generate, fill, classify, tag, answer, embed
     #[arg(long, value_name = "OBJECTIVE")]
     pub objective: Option<String>,

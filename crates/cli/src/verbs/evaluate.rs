@@ -20,6 +20,7 @@ pub fn run(args: &args::Evaluate, console: &Console) -> Result<(), Failure> {
         path: path.clone(),
         format,
         columns: args.columns.iter().map(column).collect(),
+        skip: args.skip,
         weight: 1.0,
     };
     let sources: Vec<Source> = args.files.iter().map(source).collect();

@@ -66,7 +66,12 @@ impl Records {
             hint: "give its format: tsv, jsonl, text, conll or squad".into(),
         })?;
         let columns = source.columns.clone();
-        Ok(Self { lines, place, line: 0, format, objective, columns, waiting: VecDeque::new(), ended: false })
+        let (waiting, line, ended) = (VecDeque::new(), 0, false);
+        let mut records = Self { lines, place, line, format, objective, columns, waiting, ended };
+        for _ in 0..source.skip {
+            records.read_line()?;
+        }
+        Ok(records)
     }
 
     /// The next record.
