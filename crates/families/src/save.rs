@@ -75,11 +75,6 @@ impl Layout {
         &self.config
     }
 
-    /// Adds keys that say nothing of the formula.
-    pub fn extend(&mut self, more: Map<String, Value>) {
-        self.config.extend(more);
-    }
-
     /// The parameters of its formula, as the family's files hold them. `ours` gives each by our name.
     ///
     /// # Errors

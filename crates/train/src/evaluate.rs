@@ -66,7 +66,7 @@ impl Evaluate {
         let mut records = Vec::new();
         for source in sources {
             let mut reading = Records::open(source, objective)?;
-            while let Some(record) = reading.next()? {
+            while let Some(record) = reading.record()? {
                 records.push(record);
             }
         }
@@ -75,12 +75,11 @@ impl Evaluate {
             return self.translation(&writer, records, tell);
         }
         records.truncate(self.most.unwrap_or(usize::MAX));
-        let reader = match objective {
-            Objective::Embed => {
-                let checkpoint = glassformer_families::open_for_embedding(path)?;
-                Reader::new(checkpoint, glassformer_tasks::tokenizer(path)?, backend)?
-            }
-            _ => Reader::open(path, backend)?,
+        let reader = if objective == Objective::Embed {
+            let checkpoint = glassformer_families::open_for_embedding(path)?;
+            Reader::new(checkpoint, glassformer_tasks::tokenizer(path)?, backend)?
+        } else {
+            Reader::open(path, backend)?
         };
         let mut evaluation = match objective {
             Objective::Classify => classes(&reader, &records, tell)?,

@@ -188,10 +188,8 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
         let task = Task::new(config, tokenizer, labels, &formula, About::default())?;
         return Ok(Begun { model, task, written: Written::Formula(formula), beside });
     }
-    let opened = match config.objective {
-        Objective::Embed => families::open_for_embedding(path)?,
-        _ => families::open(path)?,
-    };
+    let embeds = config.objective == Objective::Embed;
+    let opened = if embeds { families::open_for_embedding(path)? } else { families::open(path)? };
     let id = |key: &str| opened.config.get(key).and_then(Value::as_u64).map(|id| id as u32);
     let about = About { start: id("decoder_start_token_id"), global: opened.global.clone() };
     let old = Layout::of_config(opened.config.clone())?;
@@ -212,10 +210,7 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
     long_enough(model.formula(), config)?;
     let task = Task::new(config, tokenizer, labels, model.formula(), about)?;
     // A sentence encoder's file may hold a pooler that its vectors do not use.
-    let rest = match config.objective {
-        Objective::Embed => families::open(path).ok().map(|opened| opened.model),
-        _ => None,
-    };
+    let rest = if embeds { families::open(path).ok().map(|opened| opened.model) } else { None };
     Ok(Begun { model, task, written: Written::Layout(Box::new(layout), rest), beside })
 }
 

@@ -51,7 +51,7 @@ pub fn sample_lines(config: &Config, most: usize) -> Result<Vec<String>, Error> 
     let (mut kept, mut seen) = (Vec::new(), 0_usize);
     for source in &config.data.train {
         let mut records = Records::open(source, config.objective)?;
-        while let Some(record) = records.next()? {
+        while let Some(record) = records.record()? {
             for text in texts(record, config.objective) {
                 seen += 1;
                 if kept.len() < most {
@@ -93,7 +93,7 @@ pub fn labels(config: &Config) -> Result<Vec<String>, Error> {
     let mut labels = std::collections::BTreeSet::new();
     for source in &config.data.train {
         let mut records = Records::open(source, config.objective)?;
-        while let Some(record) = records.next()? {
+        while let Some(record) = records.record()? {
             match config.objective {
                 Objective::Classify => _ = labels.insert(record.texts[1].clone()),
                 Objective::Tag => labels.extend(record.words.into_iter().map(|(_, tag)| tag)),
@@ -208,7 +208,7 @@ impl Making<'_> {
             let mut chunk = Vec::with_capacity(CHUNK);
             let mut read = 0;
             while read < CHUNK {
-                let Some(record) = records.next()? else { break };
+                let Some(record) = records.record()? else { break };
                 read += 1;
                 // Running text is one whole: an empty line is part of it, and lines may come twice.
                 let keeps = self.task.is_running()

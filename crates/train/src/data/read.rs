@@ -78,7 +78,7 @@ impl Records {
     ///
     /// # Errors
     /// If the file cannot be read, or a line is not what the format says.
-    pub fn next(&mut self) -> Result<Option<Record>, Error> {
+    pub fn record(&mut self) -> Result<Option<Record>, Error> {
         loop {
             if let Some(record) = self.waiting.pop_front() {
                 return Ok(Some(record));
