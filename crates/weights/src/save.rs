@@ -44,6 +44,11 @@ pub fn save<'a>(
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
+        // A device or a pipe: what is there is written to, not replaced.
+        let mut there = File::options().write(true).open(path).map_err(Error::io("open", path))?;
+        return write(&mut there, &head, sorted.values().copied()).map_err(Error::io("write", path));
+    }
     let (temporary, mut file) = create_beside(path, folder)?;
     let written = write(&mut file, &head, sorted.values().copied())
         .map_err(Error::io("write", &temporary))
@@ -113,7 +118,8 @@ fn write<'a>(file: &mut File, head: &[u8], tensors: impl Iterator<Item = &'a Ten
         bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         file.write_all(&bytes)?;
     }
-    file.sync_all()
+    // What is no file on a disk has nothing to synchronise, and says so.
+    if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
 }
 
 /// Makes a rename in `folder` last. Only Unix lets a program open a folder for this.

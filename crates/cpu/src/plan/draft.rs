@@ -435,7 +435,7 @@ impl<'a> Draft<'a> {
         if turn != Turn::Columns {
             return None;
         }
-        let format = self.choice.of(&weight.name)?;
+        let format = self.choice.of(&weight.name, self.capacity.count(weight.shape.rows))?;
         let Shape { rows, width } = weight.shape;
         let floats = Weight::len(format, width, self.capacity.count(rows));
         Some((format, self.constant(Wanted::Narrow(value, format), Shape::fixed(1, floats))))

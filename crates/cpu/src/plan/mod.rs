@@ -113,13 +113,13 @@ impl Cpu {
         Self { sharing: Sharing::Always, ..self }
     }
 
-    /// Holds and multiplies weights in this precision, except those of heads and tables of words.
+    /// Holds and multiplies weights in this precision, except those of heads with few outputs.
     #[must_use]
     pub fn with_precision(self, precision: Precision) -> Self {
         Self { choice: Choice { precision, ..self.choice }, ..self }
     }
 
-    /// Says by name which weights stay in `f32` whatever the precision, instead of those of heads and tables of words.
+    /// Says by name which weights stay in `f32` whatever the precision, instead of those of heads with few outputs.
     #[must_use]
     pub fn keeping_wide(self, wide: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
         Self { choice: Choice { wide: Some(Arc::new(wide)), ..self.choice }, ..self }

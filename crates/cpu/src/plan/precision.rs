@@ -42,14 +42,14 @@ pub(super) struct Choice {
 }
 
 impl Choice {
-    /// What the weight of this name is held in, where it is not `f32`.
-    pub fn of(&self, name: &str) -> Option<Format> {
+    /// What the weight of this name, with so many outputs, is held in, where it is not `f32`.
+    pub fn of(&self, name: &str, outputs: usize) -> Option<Format> {
         let format = match self.precision {
             Precision::F32 => return None,
             Precision::Bf16 => Format::Bf16,
             Precision::Int8 => Format::Int8,
         };
-        let wide = self.wide.as_ref().map_or_else(|| is_sensitive(name), |wide| wide(name));
+        let wide = self.wide.as_ref().map_or_else(|| is_sensitive(name, outputs), |wide| wide(name));
         (!wide).then_some(format)
     }
 
@@ -72,8 +72,11 @@ impl fmt::Debug for Choice {
     }
 }
 
-/// Weights known to be sensitive: those of heads, and tables of words, which a tied head multiplies by. An error there goes
-/// straight into the answer.
-fn is_sensitive(name: &str) -> bool {
-    name.starts_with("head.") || name.split('.').any(|part| part == "embed")
+/// Outputs of a head from which on it is one over a vocabulary.
+const VOCABULARY: usize = 1024;
+
+/// Weights known to be sensitive: those of heads, whose errors go straight into the answer. A vocabulary is not among them: its
+/// scores are compared with each other, and it is half of what a small model reads for each word.
+fn is_sensitive(name: &str, outputs: usize) -> bool {
+    name.starts_with("head.") && outputs < VOCABULARY
 }
