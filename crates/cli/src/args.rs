@@ -1,5 +1,6 @@
 //! What can be typed.
 
+mod bench;
 mod decode;
 mod show;
 mod tasks;
@@ -15,6 +16,7 @@ use glassformer::formula::NAMES;
 
 use crate::texts::Texts;
 
+pub use bench::{Bench, Workload};
 pub use decode::Decode;
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
@@ -172,6 +174,9 @@ pub enum Verb {
     /// Compare a run with saved tensors, and name the first that differs
     #[command(before_help = show::VERIFY)]
     Verify(Verify),
+    /// Measure how fast a model runs here, and how near that is to what the machine can do
+    #[command(before_help = bench::BENCH)]
+    Bench(Bench),
     /// Show every number of a run: document 2's "The cat sat", checked against what the document prints
     #[command(before_help = EXPLAIN)]
     Explain(Explain),

@@ -25,6 +25,11 @@ impl Progress {
         Self::new(Some(total), &format!("{what} {{bar:30}} {{bytes}} of {{total_bytes}}, {{eta}} left"))
     }
 
+    /// A bar over things that are counted.
+    pub fn items(total: u64, what: &str) -> Self {
+        Self::new(Some(total), &format!("{what} {{bar:30}} {{pos}} of {{len}}, {{eta}} left"))
+    }
+
     /// A count without an end.
     pub fn count(what: &str) -> Self {
         Self::new(None, &format!("{{spinner}} {{pos}} {what}, {{per_sec}}"))

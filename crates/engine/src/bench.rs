@@ -149,7 +149,8 @@ impl Bench {
                 Kind::Encode | Kind::Translate => new,
             };
             let decoding = Decoding {
-                start: decoding.start,
+                // Where nothing says what a text begins with, any token will do: what it costs is the same.
+                start: Some(decoding.start.unwrap_or(0)),
                 end: decoding.end.clone(),
                 pad: decoding.pad,
                 max_new_tokens: Some(new),
@@ -166,6 +167,14 @@ impl Bench {
             Prepared::Generate(Generator::new(model, backend.as_ref(), room)?, requests)
         };
         Ok(Self { workload, lengths, prepared })
+    }
+
+    /// Lets `change` add to the sequences of an encoder what the model wants besides tokens.
+    pub fn complete(&mut self, change: impl Fn(&mut Sequence)) {
+        match &mut self.prepared {
+            Prepared::Encode(_, sequences) => sequences.iter_mut().for_each(change),
+            Prepared::Generate(..) => {}
+        }
     }
 
     /// What it is.

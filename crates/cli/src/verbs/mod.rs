@@ -1,5 +1,6 @@
 //! The verbs, a file each.
 
+pub mod bench;
 pub mod chat;
 pub mod evaluate;
 pub mod explain;

@@ -1,6 +1,7 @@
 //! The command as its users meet it: run, read what it prints, look at its exit code.
 
 mod bad_models;
+mod bench;
 mod broken;
 mod explain;
 mod formula;
@@ -129,6 +130,7 @@ fn encoder() -> Formula {
 #[test]
 fn help_starts_with_examples_for_every_verb() {
     let verbs = [
+        "bench",
         "explain",
         "formula",
         "forward",

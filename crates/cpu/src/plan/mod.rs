@@ -22,6 +22,7 @@ use constants::{Constant, Shelf};
 use draft::{Count, Deal, Draft, Drafted, Home, Slot, SlotId, Step};
 
 mod band;
+mod bytes;
 mod constants;
 mod draft;
 mod fuse;
