@@ -79,6 +79,9 @@ impl AdamW {
     }
 
     /// With a rate and a decay for each parameter.
+    ///
+    /// # Panics
+    /// If there is not one for each.
     #[must_use]
     pub fn with_own(self, own: Vec<Own>) -> Self {
         assert_eq!(own.len(), self.moments.len(), "one for each parameter");
@@ -179,7 +182,7 @@ pub fn length(gradients: &[&[f32]]) -> f64 {
     let pieces: Vec<&[f32]> = gradients.iter().flat_map(|gradient| gradient.chunks(PIECE)).collect();
     let mut sums = vec![0.0_f64; pieces.len()];
     share(pieces.into_iter().zip(&mut sums).collect(), |(piece, sum): (&[f32], &mut f64)| {
-        *sum = squares(piece)
+        *sum = squares(piece);
     });
     sums.iter().sum::<f64>().sqrt()
 }

@@ -53,6 +53,9 @@ pub(crate) struct Shelf {
     keep: usize,
 }
 
+/// A checkpoint that is there: its folder, and how far it is.
+type Found = (PathBuf, Progress);
+
 impl Shelf {
     /// Those below `out`. What an interruption has left half written is removed.
     pub fn open(out: &Path, keep: usize) -> Result<Self, Error> {
@@ -86,7 +89,7 @@ impl Shelf {
     }
 
     /// The last checkpoint that is what it was when it was written, and the steps of later ones that are not.
-    pub fn last(&self) -> Result<(Option<(PathBuf, Progress)>, Vec<usize>), Error> {
+    pub fn last(&self) -> Result<(Option<Found>, Vec<usize>), Error> {
         let mut broken = Vec::new();
         for step in self.steps()?.into_iter().rev() {
             let path = self.path(step);
@@ -115,7 +118,7 @@ impl Shelf {
         }
         let training = hidden.join("training");
         fs::create_dir_all(&training).map_err(Error::io("create", &training))?;
-        self.fill(&hidden, trainer, progress, written, beside)?;
+        fill(&hidden, trainer, progress, written, beside)?;
         if path.exists() {
             fs::remove_dir_all(&path).map_err(Error::io("replace", &path))?;
         }
@@ -123,49 +126,6 @@ impl Shelf {
         disk::synchronise(&self.folder)?;
         self.tidy(progress)?;
         Ok(path)
-    }
-
-    fn fill(
-        &self,
-        hidden: &Path,
-        trainer: &Trainer,
-        progress: &Progress,
-        written: &Written,
-        beside: &[(String, Vec<u8>)],
-    ) -> Result<(), Error> {
-        let weights: BTreeMap<&str, Tensor> = trainer
-            .parameters()
-            .iter()
-            .zip(trainer.weights())
-            .filter_map(|((Parameter { name, shape }, _), data)| {
-                Some((name.as_str(), Tensor::new(shape, data.to_vec())?))
-            })
-            .collect();
-        match written {
-            Written::Layout(layout, rest) => layout
-                .save(hidden, |name| weights.get(name).cloned().or_else(|| rest.as_ref()?.tensor(name)))?,
-            Written::Formula(formula) => {
-                let text = formula
-                    .to_toml()
-                    .map_err(|error| Error::config(error.to_string(), "check the formula"))?;
-                disk::write(&hidden.join("formula.toml"), text.as_bytes())?;
-                let named = weights.iter().map(|(name, tensor)| (*name, tensor));
-                glassformer_weights::save(hidden.join("model.safetensors"), named, &BTreeMap::new())?;
-            }
-        }
-        for (name, bytes) in beside {
-            let path = hidden.join(name);
-            if let Some(parent) = path.parent() {
-                fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
-            }
-            disk::write(&path, bytes)?;
-        }
-        let numbers = numbers(trainer);
-        let named = numbers.iter().map(|(name, tensor)| (name.as_str(), tensor));
-        glassformer_weights::save(hidden.join(NUMBERS), named, &BTreeMap::new())?;
-        let text = serde_json::to_string_pretty(progress).unwrap_or_default();
-        disk::write(&hidden.join(STATE), text.as_bytes())?;
-        list(hidden)
     }
 
     /// Removes checkpoints that are neither among the last nor the best.
@@ -287,7 +247,7 @@ fn list(folder: &Path) -> Result<(), Error> {
         if let Some(parent) = path.parent() {
             disk::synchronise(parent)?;
         }
-        text += &format!("{}  {}\n", disk::sha256(&path)?, name.display());
+        text.extend([&disk::sha256(&path)?, "  ", &name.display().to_string(), "\n"]);
     }
     disk::write(&folder.join(SUMS), text.as_bytes())
 }
@@ -300,4 +260,47 @@ fn is_whole(folder: &Path) -> bool {
         (disk::sha256(&folder.join(name)).ok()? == sum).then_some(())
     };
     text.lines().count() > 0 && text.lines().all(|line| right(line).is_some())
+}
+
+/// Writes everything of a checkpoint into its hidden folder.
+fn fill(
+    hidden: &Path,
+    trainer: &Trainer,
+    progress: &Progress,
+    written: &Written,
+    beside: &[(String, Vec<u8>)],
+) -> Result<(), Error> {
+    let weights: BTreeMap<&str, Tensor> = trainer
+        .parameters()
+        .iter()
+        .zip(trainer.weights())
+        .filter_map(|((Parameter { name, shape }, _), data)| {
+            Some((name.as_str(), Tensor::new(shape, data.to_vec())?))
+        })
+        .collect();
+    match written {
+        Written::Layout(layout, rest) => {
+            layout.save(hidden, |name| weights.get(name).cloned().or_else(|| rest.as_ref()?.tensor(name)))?;
+        }
+        Written::Formula(formula) => {
+            let text =
+                formula.to_toml().map_err(|error| Error::config(error.to_string(), "check the formula"))?;
+            disk::write(&hidden.join("formula.toml"), text.as_bytes())?;
+            let named = weights.iter().map(|(name, tensor)| (*name, tensor));
+            glassformer_weights::save(hidden.join("model.safetensors"), named, &BTreeMap::new())?;
+        }
+    }
+    for (name, bytes) in beside {
+        let path = hidden.join(name);
+        if let Some(parent) = path.parent() {
+            fs::create_dir_all(parent).map_err(Error::io("create", parent))?;
+        }
+        disk::write(&path, bytes)?;
+    }
+    let numbers = numbers(trainer);
+    let named = numbers.iter().map(|(name, tensor)| (name.as_str(), tensor));
+    glassformer_weights::save(hidden.join(NUMBERS), named, &BTreeMap::new())?;
+    let text = serde_json::to_string_pretty(progress).unwrap_or_default();
+    disk::write(&hidden.join(STATE), text.as_bytes())?;
+    list(hidden)
 }

@@ -98,11 +98,11 @@ fn the_last_and_the_best_are_kept() {
     let folder = Folder::new("kept");
     let config = backwards(&folder.0, "out", 30, "");
     let (_, events) = train(&config, |_| false);
-    let best = events.iter().filter_map(|event| match event {
+    let mut best = events.iter().filter_map(|event| match event {
         Event::Checked { step, best: true, .. } => Some(*step),
         _ => None,
     });
-    let best = best.last().expect("there is a best one");
+    let best = best.next_back().expect("there is a best one");
     let mut names: Vec<String> = std::fs::read_dir(folder.0.join("out/checkpoints"))
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())

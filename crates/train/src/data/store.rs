@@ -3,7 +3,7 @@
 //! `NAME.tokens` holds the numbers of all examples, `NAME.index` the lengths of their parts and which file they came from.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Seek, SeekFrom, Write};
+use std::io::{BufWriter, IntoInnerError, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -145,7 +145,7 @@ impl Writer {
         let Self { tokens, index, path, count } = self;
         for file in [tokens, index] {
             let end =
-                |file: BufWriter<File>| file.into_inner().map_err(|error| error.into_error())?.sync_all();
+                |file: BufWriter<File>| file.into_inner().map_err(IntoInnerError::into_error)?.sync_all();
             end(file).map_err(Error::io("write", Path::new(&path)))?;
         }
         Ok(count)

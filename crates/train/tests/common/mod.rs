@@ -67,8 +67,7 @@ pub fn backwards(folder: &Path, out: &str, steps: usize, more: &str) -> PathBuf 
     let mut random = Random::new(3);
     let mut data = String::new();
     for _ in 0..400 {
-        let word: String =
-            (0..1 + random.below(6)).map(|_| char::from(b'a' + random.below(6) as u8)).collect();
+        let word: String = (0..=random.below(6)).map(|_| char::from(b'a' + random.below(6) as u8)).collect();
         let turned: String = word.chars().rev().collect();
         let _ = writeln!(data, "{word}\tx{turned}");
     }
