@@ -11,13 +11,9 @@ def number(rate):
 
 
 def newest(results):
-    """The last result of each participant at each workload."""
-    last = {}
-    for result in results:
-        key = (result["threads"], result["workload"], result["who"], result["dtype"])
-        last.pop(key, None)
-        last[key] = result
-    return list(last.values())
+    """The last run of each workload: numbers of two runs are never compared."""
+    last = {(result["threads"], result["workload"]): result["run"] for result in results}
+    return [result for result in results if last[result["threads"], result["workload"]] == result["run"]]
 
 
 def shown(result):
