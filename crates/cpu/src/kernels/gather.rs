@@ -1,4 +1,5 @@
 //! Whole rows brought from one place to another, and summed on the way back.
+#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use std::ops::Range;
 
@@ -7,10 +8,12 @@ use glassformer_graph::{Side, Span};
 
 use super::Call;
 use super::map::{Larger, PlusTimes, Sum, Times, one, set, two};
+use super::row::{load, store};
 use super::split::{over_columns, over_rows};
 use crate::context::Block;
 use crate::dispatch;
 use crate::isa::Isa;
+use crate::lanes::{LANES, Lanes};
 
 /// Columns of `row` added to the same columns of one row of `into`.
 ///
@@ -153,14 +156,44 @@ pub(super) unsafe fn lead_grad(side: Side, call: Call<'_>) {
 pub(super) unsafe fn sum_rows(call: Call<'_>) {
     let (x, y) = (call.inputs[0], call.outputs[0]);
     over_columns(call.worker, y.width, |columns| {
-        // SAFETY: the rows exist, and nobody else touches these columns of y.
-        unsafe {
-            clear_columns(y, 0, &columns);
-            for i in 0..x.rows {
-                add_columns(call.run.isa, (y, 0), (x, i), &columns);
-            }
-        }
+        // SAFETY: `isa` is this machine's; the rows exist, and nobody else touches these columns of y.
+        unsafe { dispatch!(call.run.isa, |L| sum_columns::<L>(x, y.data, &columns)) };
     });
+}
+
+/// The sums of these columns of x, in registers, row after row.
+///
+/// # Safety
+/// The machine has `L`'s instructions; x and the row at `to` have those columns.
+#[inline(always)]
+unsafe fn sum_columns<L: Lanes>(x: Block, to: *mut f32, columns: &Range<usize>) {
+    const ABREAST: usize = 4;
+    let mut j = columns.start;
+    // SAFETY: the caller's promise.
+    unsafe {
+        while j + ABREAST * LANES <= columns.end {
+            let mut sums = [L::zero(); ABREAST];
+            for i in 0..x.rows {
+                let from = x.data.add(i * x.width + j);
+                for (v, sum) in sums.iter_mut().enumerate() {
+                    *sum = *sum + L::load(from.add(v * LANES));
+                }
+            }
+            for (v, sum) in sums.into_iter().enumerate() {
+                sum.store(to.add(j + v * LANES));
+            }
+            j += ABREAST * LANES;
+        }
+        while j < columns.end {
+            let some = LANES.min(columns.end - j);
+            let mut sum = L::zero();
+            for i in 0..x.rows {
+                sum = sum + load::<L>(x.data.add(i * x.width + j), some);
+            }
+            store(sum, to.add(j), some);
+            j += LANES;
+        }
+    }
 }
 
 /// # Safety

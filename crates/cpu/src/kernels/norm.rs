@@ -9,6 +9,9 @@ use super::split::{over_columns, over_rows};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
 
+/// Registers of columns that are summed over rows at once.
+const ABREAST: usize = 4;
+
 /// What a norm needs of one row: a number near its mean, what is missing to the mean, one over the deviation.
 ///
 /// The mean is kept in two parts because one `f32` is not enough: where it is a hundred deviations from zero, its last
@@ -178,9 +181,15 @@ pub(super) unsafe fn norm_grad(op: &NormGrad, call: Call<'_>) {
             let to = (call.outputs[1].data, dbeta);
             let mut j = columns.start;
             while j < columns.end {
-                let some = LANES.min(columns.end - j);
-                dispatch!(call.run.isa, |L| weight_grads::<L>(from, to, (j, some), (parts, size)));
-                j += LANES;
+                let some = (ABREAST * LANES).min(columns.end - j);
+                if some == ABREAST * LANES {
+                    dispatch!(call.run.isa, |L| weight_grads::<L, ABREAST>(from, to, (j, some), (parts, size)));
+                    j += some;
+                } else {
+                    let some = some.min(LANES);
+                    dispatch!(call.run.isa, |L| weight_grads::<L, 1>(from, to, (j, some), (parts, size)));
+                    j += some;
+                }
             }
         }
     });
@@ -216,30 +225,37 @@ unsafe fn input_grad<L: Lanes>(
     }
 }
 
-/// dγ and, where it is not null, dβ of the `some` columns from `j` on.
+/// dγ and, where it is not null, dβ of the `some` columns from `j` on, sixteen in each of `V` registers.
 ///
 /// # Safety
 /// The machine has `L`'s instructions; x and dy hold `parts · size` numbers, there are `parts` moments, and the columns
-/// are below `size`.
+/// are below `size`; they are fewer than sixteen only in one register.
 #[inline(always)]
-unsafe fn weight_grads<L: Lanes>(
+unsafe fn weight_grads<L: Lanes, const V: usize>(
     (x, dy, moments): (*const f32, *const f32, *const Moments),
     (dgamma, dbeta): (*mut f32, *mut f32),
     (j, some): (usize, usize),
     (parts, size): (usize, usize),
 ) {
+    let some = if V == 1 { some } else { LANES };
     // SAFETY: the caller's promise.
     unsafe {
-        let (mut gain, mut bias) = (L::zero(), L::zero());
+        let (mut gain, mut bias) = ([L::zero(); V], [L::zero(); V]);
         for part in 0..parts {
-            let n = (*moments.add(part)).normed(load::<L>(x.add(part * size + j), some));
-            let back = load::<L>(dy.add(part * size + j), some);
-            gain = back.fma(n, gain);
-            bias = bias + back;
+            let row = *moments.add(part);
+            for v in 0..V {
+                let at = part * size + j + v * LANES;
+                let n = row.normed(load::<L>(x.add(at), some));
+                let back = load::<L>(dy.add(at), some);
+                gain[v] = back.fma(n, gain[v]);
+                bias[v] = bias[v] + back;
+            }
         }
-        store(gain, dgamma.add(j), some);
-        if !dbeta.is_null() {
-            store(bias, dbeta.add(j), some);
+        for v in 0..V {
+            store(gain[v], dgamma.add(j + v * LANES), some);
+            if !dbeta.is_null() {
+                store(bias[v], dbeta.add(j + v * LANES), some);
+            }
         }
     }
 }

@@ -109,8 +109,11 @@ pub(super) unsafe fn attend_grad(
     // The plan keeps narrow numbers out of graphs with gradients.
     let scorer = Scorer::new(call, [a, b, c, d, e, &mut []], rest);
     let desk = Desk { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
-    let mut job = Job { call: *call, given, outputs, desk };
-    let leads = |s: usize| (0..s).all(|before| key_sequence(call, before) != key_sequence(call, s));
+    // As a rule every sequence has keys of its own, and nobody needs to look for others that share them.
+    let apart = (1..spans.len()).all(|s| key_sequence(call, s - 1) < key_sequence(call, s));
+    let leads =
+        |s: usize| apart || (0..s).all(|before| key_sequence(call, before) != key_sequence(call, s));
+    let mut job = Job { call: *call, given, outputs, desk, apart };
     match op.relative {
         Relative::None | Relative::Alibi => worker.share(spans.len() * op.key_heads, |item| {
             let (s, key_head) = (item / op.key_heads, item % op.key_heads);
@@ -133,6 +136,8 @@ struct Job<'a, 's> {
     given: &'a [Block],
     outputs: &'a [Block],
     desk: Desk<'s>,
+    /// Whether no two sequences look at the same keys.
+    apart: bool,
 }
 
 impl Job<'_, '_> {
@@ -144,7 +149,8 @@ impl Job<'_, '_> {
         let call = self.call;
         let spans = &call.run.batch.side(call.op.side).spans;
         let sequence = key_sequence(&call, leader);
-        let looking = || (leader..spans.len()).filter(|&s| key_sequence(&call, s) == sequence);
+        let last = if self.apart { leader + 1 } else { spans.len() };
+        let looking = || (leader..last).filter(|&s| key_sequence(&call, s) == sequence);
         for s in looking() {
             // SAFETY: the caller's promise.
             unsafe { self.find_means(s, key_head) };
@@ -201,8 +207,8 @@ impl Job<'_, '_> {
             let row = unsafe { inputs[1].row(keys.place + start + j) };
             key.copy_from_slice(&row[key_head * size..(key_head + 1) * size]);
         }
-        desk.dk[..TILE * size].fill(0.0);
-        desk.dv[..TILE * size].fill(0.0);
+        desk.dk[..tile.live * size].fill(0.0);
+        desk.dv[..tile.live * size].fill(0.0);
         tile
     }
 
