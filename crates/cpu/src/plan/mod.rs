@@ -60,9 +60,12 @@ impl Sharing {
     /// Shared, products take their part of the time, but what goes from step to step must often be fetched from another
     /// core, and each phase has its barrier. The factors are fitted to stacks of twelve layers, of width 16 to 256 and with
     /// 1 and 16 rows, on 1 to 8 of 16 cores (`examples/overhead`): width 64 and one row take 100 µs alone, and took 140 µs
-    /// on two workers and 170 µs on eight; width 128 and one row 360 µs alone, and 280 µs on two.
+    /// on two workers and 170 µs on eight; width 128 and one row 360 µs alone, and 280 µs on two. What is larger than any of
+    /// them does not fit the cache of one core, so that nothing is lost by moving it to another.
     fn is_worth_it(self, run: Effort, phases: usize, workers: usize) -> bool {
+        const LARGE: usize = 1 << 23; // two milliseconds
         match self {
+            Self::Worthwhile if run.products + run.numbers > LARGE => true,
             Self::Worthwhile => {
                 let barriers = phases * (2048 + 300 * workers);
                 run.products * (workers - 1) > 5 * run.numbers / 2 + barriers * workers
