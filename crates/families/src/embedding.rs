@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use glassformer_formula::{Activation, Formula, Head, Norm, Pool, Pooler, Then};
 use glassformer_graph::Constants;
-use glassformer_model::{Model, Source};
+use glassformer_model::{Model, Source, parameters};
 use glassformer_weights::{Format, Weights};
 use serde_json::{Value, json};
 
@@ -40,6 +40,9 @@ pub struct Embedding {
 /// # Errors
 /// As [`open`](crate::open()), and if a module cannot be read or is not known.
 pub fn open_for_embedding(folder: &Path) -> Result<Checkpoint, Error> {
+    if folder.join("formula.toml").exists() {
+        return plain(folder);
+    }
     let modules = modules(folder)?;
     let inner = modules.first().map_or_else(|| folder.to_owned(), |module| module.folder.clone());
     let Parts { config, family, weights } = Parts::read(&inner)?;
@@ -69,6 +72,19 @@ pub fn open_for_embedding(folder: &Path) -> Result<Checkpoint, Error> {
         embedding: Some(embedding),
         config: config.into_keys(),
     })
+}
+
+/// A folder whose formula says all, how rows become one too; the mean where it does not.
+fn plain(folder: &Path) -> Result<Checkpoint, Error> {
+    let model = Model::open(folder)?;
+    let formula = model.formula().clone();
+    let pooler = formula.pooler.clone().or(Some(Pooler::of(Pool::Mean)));
+    let formula = Formula { pooler, head: Head::Rows, ..formula };
+    let names = parameters(&formula)?.into_iter().map(|parameter| parameter.name);
+    let tensors = names.filter_map(|name| Some((name.clone(), model.tensor(&name)?)));
+    let model = Model::new(formula.clone(), Weights::from_tensors(tensors))?;
+    let embedding = Embedding { include_prompt: true, ..Embedding::default() };
+    Ok(Checkpoint { embedding: Some(embedding), ..Checkpoint::plain(model) })
 }
 
 /// One module of `modules.json`.

@@ -37,6 +37,6 @@ pub use embedding::{Embedding, open_for_embedding};
 pub use error::Error;
 pub use family::{Family, known};
 pub use generation::{Generation, generation};
-pub use open::{Checkpoint, open};
+pub use open::{Checkpoint, global_rows, open};
 pub use rules::{How, Rule};
 pub use save::Layout;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use glassformer_formula::{Head, Input, Side, Table, Tokens};
+use glassformer_formula::{Formula, Global, Head, Input, Mix, Pattern, Side, Sublayer, Table, Tokens};
 use glassformer_model::Model;
 use glassformer_weights::{Format, Weights};
 use serde_json::{Map, Value};
@@ -34,9 +34,22 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// A model whose formula says all.
     pub fn plain(model: Model) -> Self {
-        let (labels, global) = (Vec::new(), Vec::new());
+        let (labels, global) = (Vec::new(), global_rows(model.formula()));
         Self { model, kind: String::new(), labels, global, embedding: None, config: Map::new() }
     }
+}
+
+/// The positions of the source that see and are seen by all where nothing but the formula says it: the first one, where some rows
+/// can (Longformer's `[CLS]`).
+pub fn global_rows(formula: &Formula) -> Vec<usize> {
+    let global = |sublayer: &Sublayer| match &sublayer.mix {
+        Mix::Attend(attention) => {
+            matches!(attention.pattern, Pattern::Sliding { global: Global::Shared | Global::Separate, .. })
+        }
+        Mix::Feed(_) => false,
+    };
+    let stack = formula.source.as_ref().map(|side| &side.stack);
+    if stack.is_some_and(|stack| stack.blocks().flatten().any(global)) { vec![0] } else { Vec::new() }
 }
 
 /// Opens the checkpoint at `path`: a folder with `config.json` and weights beside it, a GGUF file, alone or in its folder, or
