@@ -2,7 +2,7 @@
 //!
 //! A key that is not known is an error that names the nearest one. Paths are relative to the file.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
@@ -432,7 +432,7 @@ impl Config {
     }
 
     fn resolve(&mut self, folder: &Path) {
-        let fix = |path: &mut PathBuf| *path = folder.join(&*path);
+        let fix = |path: &mut PathBuf| *path = straight(&folder.join(&*path));
         fix(&mut self.out);
         self.tokenizer.folder.iter_mut().for_each(fix);
         self.model.checkpoint.iter_mut().for_each(fix);
@@ -489,6 +489,22 @@ impl Config {
         let bad = |source: &Source| !(source.weight >= 0.0 && source.weight <= 1000.0);
         wrong(self.data.train.iter().any(bad), "a weight of data.train is not in 0 to 1000", "1 is usual")
     }
+}
+
+/// The same path without `x/..`, where x is no link to elsewhere: people read it.
+fn straight(path: &Path) -> PathBuf {
+    let mut all = PathBuf::new();
+    for part in path.components() {
+        let back = part == Component::ParentDir
+            && matches!(all.components().next_back(), Some(Component::Normal(_)))
+            && !all.is_symlink();
+        if back {
+            all.pop();
+        } else if part != Component::CurDir {
+            all.push(part);
+        }
+    }
+    if all.as_os_str().is_empty() { PathBuf::from(".") } else { all }
 }
 
 /// What serde says, in our words: a key that is not known, and the nearest one that is.
@@ -556,6 +572,26 @@ mod tests {
         assert!(error.contains("did you mean warmup?"), "{error}");
         let error = refused(&LEAST.replace("translate", "translation"));
         assert!(error.contains("did you mean translate?"), "{error}");
+    }
+
+    #[test]
+    fn paths_are_shown_without_detours() {
+        let shown = |path: &str| straight(Path::new(path)).display().to_string();
+        assert_eq!(shown("no-such/example/../../runs/a"), "runs/a");
+        assert_eq!(shown("../../runs"), "../../runs");
+        assert_eq!(shown("/no-such/../x/./y"), "/x/y");
+        assert_eq!(shown("a/.."), ".");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_link_in_a_path_is_followed_before_going_back() {
+        let folder = std::env::temp_dir().join(format!("glassformer-link-{}", std::process::id()));
+        std::fs::create_dir_all(folder.join("far/inside")).unwrap();
+        std::os::unix::fs::symlink("far/inside", folder.join("link")).unwrap();
+        let path = folder.join("link/../x");
+        assert_eq!(straight(&path), path);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]

@@ -45,7 +45,7 @@ pub fn report(config: &Config, entries: &[Entry]) -> String {
         })
         .sum();
     let mut page = String::from(
-        "<!doctype html><meta charset=\"utf-8\"><title>Training</title>\n<style>body{font:15px/1.5 system-ui,sans-serif;max-width:900px;\
+        "<!doctype html><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\"><title>Training</title>\n<style>body{font:15px/1.5 system-ui,sans-serif;max-width:900px;\
          margin:2em auto;padding:0 1em;color:#222}svg{background:#fafafa;border:1px solid #ddd}text{font:12px system-ui,sans-serif;fill:#555}\
          @media(prefers-color-scheme:dark){body{background:#181818;color:#ddd}svg{background:#222;border-color:#444}text{fill:#aaa}}</style>\n",
     );
@@ -99,22 +99,28 @@ fn plot(title: &str, curves: &[Curve]) -> String {
     if all().next().is_none() {
         return String::new();
     }
-    let ((left, right), (low, high)) = (range(|p| p.0), range(|p| p.1));
+    let (left, right) = (0.0, range(|p| p.0).1);
+    let (low, high) = range(|p| p.1);
     let x = |value: f64| LEFT + (value - left) / (right - left) * (WIDTH - LEFT - 10.0);
     let y = |value: f64| 10.0 + (high - value) / (high - low) * (HEIGHT - BELOW - 10.0);
     let mut svg = format!("<h2>{title}</h2>\n<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" width=\"100%\">\n");
-    for tick in 0..=4 {
-        let share = f64::from(tick) / 4.0;
-        let (at, step) = (low + share * (high - low), left + share * (right - left));
+    for at in ticks(low, high) {
+        let (place, end) = (y(at), WIDTH - 10.0);
         let _ = writeln!(
             svg,
-            "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{:.1}\" y2=\"{:.1}\" stroke=\"#8883\"/><text x=\"4\" y=\"{:.1}\">{}</text><text x=\"{:.1}\" y=\"{}\">{step:.0}</text>",
-            WIDTH - 10.0,
-            y(at),
-            y(at),
-            y(at) + 4.0,
-            short(at),
-            x(step) - 12.0,
+            "<line x1=\"{LEFT}\" x2=\"{end}\" y1=\"{place:.1}\" y2=\"{place:.1}\" stroke=\"#8883\"/><text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+            LEFT - 6.0,
+            place + 4.0,
+            short(at)
+        );
+    }
+    for step in ticks(left, right) {
+        // The last number must not hang over the edge.
+        let anchor = if x(step) > WIDTH - 40.0 { "end" } else { "middle" };
+        let _ = writeln!(
+            svg,
+            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"{anchor}\">{step:.0}</text>",
+            x(step),
             HEIGHT - 8.0
         );
     }
@@ -133,6 +139,17 @@ fn plot(title: &str, curves: &[Curve]) -> String {
         );
     }
     svg + "</svg>\n"
+}
+
+/// Round numbers between two others, about five.
+fn ticks(low: f64, high: f64) -> Vec<f64> {
+    let rough = (high - low) / 5.0;
+    let power = 10_f64.powf(rough.log10().floor());
+    let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * power).into_iter().find(|step| *step >= rough);
+    let step = step.unwrap_or(rough);
+    let count = |value: f64| (value / step * (1.0 + f64::EPSILON)) as i64;
+    let first = if low > 0.0 { (low / step).ceil() as i64 } else { count(low) };
+    (first..=count(high)).map(|at| at as f64 * step).collect()
 }
 
 /// A number in few letters.
@@ -169,5 +186,13 @@ mod tests {
         assert!(page.contains("1000 of 2000 steps") && page.contains("perplexity 4.48"), "{page}");
         assert!(page.contains("&lt;run>") && !page.contains("NaN"));
         assert_eq!(page.matches("<polyline").count(), 4);
+    }
+
+    #[test]
+    fn ticks_are_round_numbers_within_the_range() {
+        assert_eq!(ticks(0.0, 2000.0), [0.0, 500.0, 1000.0, 1500.0, 2000.0]);
+        assert_eq!(ticks(1.6, 4.48), [2.0, 3.0, 4.0]);
+        assert_eq!(ticks(-0.5, 0.5), [-0.4, -0.2, 0.0, 0.2, 0.4]);
+        assert_eq!(ticks(7391.0, 11496.0), [8000.0, 9000.0, 10000.0, 11000.0]);
     }
 }
