@@ -8,6 +8,7 @@ use glassformer_formula::Formula;
 use glassformer_graph::{Backend, Batch, Capacity, Leaf, Runner, Side, State};
 use glassformer_model::{Lowering, Parameter, lower, parameters};
 
+use crate::memory::{Memory, Texts};
 use crate::trainer::loss_graph;
 use crate::{Error, OuterLoss};
 
@@ -15,7 +16,9 @@ use crate::{Error, OuterLoss};
 pub struct Checker {
     runner: Box<dyn Runner>,
     state: State,
-    bindings: Vec<usize>,
+    /// For each input of the graph: which parameter it is, or its name among what is remembered.
+    bindings: Vec<Result<usize, String>>,
+    memory: Memory,
     side: Side,
     outer: Option<OuterLoss>,
 }
@@ -53,6 +56,7 @@ impl Checker {
         backend: &dyn Backend,
         capacity: &Capacity,
         outer: Option<OuterLoss>,
+        texts: Texts,
     ) -> Result<Self, Error> {
         let graph = match outer {
             None => loss_graph(formula, 0.0, 0.0)?,
@@ -60,13 +64,22 @@ impl Checker {
         };
         let names = parameters(formula)?;
         let find = |name: &str| names.iter().position(|Parameter { name: known, .. }| known == name);
-        let bindings = graph
-            .leaves(Leaf::Input)
-            .map(|(_, info)| find(&info.name).ok_or_else(|| Error::MissingInput(info.name.clone())))
-            .collect::<Result<_, _>>()?;
+        let memory = Memory::new(formula, &graph, texts);
+        let bind = |name: &str| match find(name) {
+            Some(at) => Ok(Ok(at)),
+            None if memory.input(name).is_some() => Ok(Err(name.to_owned())),
+            None => Err(Error::MissingInput(name.to_owned())),
+        };
+        let bindings =
+            graph.leaves(Leaf::Input).map(|(_, info)| bind(&info.name)).collect::<Result<_, _>>()?;
         let runner = backend.prepare(&Arc::new(graph), &BTreeMap::new(), capacity)?;
         let side = if formula.target.is_some() { Side::Target } else { Side::Source };
-        Ok(Self { runner, state: State::default(), bindings, side, outer })
+        Ok(Self { runner, state: State::default(), bindings, memory, side, outer })
+    }
+
+    /// Forgets what was remembered of earlier batches: a text begins anew.
+    pub fn forget(&mut self) {
+        self.memory.forget();
     }
 
     /// Adds what `batch` shows of these weights, which are in the order of [`parameters`].
@@ -79,9 +92,17 @@ impl Checker {
         batch: Batch<'_>,
         found: &mut Checked,
     ) -> Result<(), Error> {
-        let inputs = self.bindings.iter().map(|&at| &*weights[at]).collect();
+        let mut batch = batch;
+        self.memory.announce(&mut batch.target);
+        let input = |binding: &Result<usize, String>| match binding {
+            Ok(at) => Ok(&*weights[*at]),
+            Err(name) => self.memory.input(name).ok_or_else(|| Error::MissingInput(name.clone())),
+        };
+        let inputs = self.bindings.iter().map(input).collect::<Result<_, _>>()?;
         let bound = Batch { source: batch.source, target: batch.target, inputs, seed: 0 };
         self.runner.run(&mut self.state, &bound)?;
+        let bound = Batch { inputs: Vec::new(), ..bound };
+        self.memory.remember(&bound.target, &self.state);
         let packed = bound.side(self.side);
         let graph = self.runner.graph();
         let output = |name: &str| graph.output(name).ok_or(Error::NoHead);

@@ -188,6 +188,8 @@ fn numbers(trainer: &Trainer) -> BTreeMap<String, Tensor> {
             put("average", &average[at]);
         }
     }
+    let remembered = trainer.memory().tensors();
+    all.extend(remembered.into_iter().map(|(name, tensor)| (format!("memory.{name}"), tensor)));
     all
 }
 
@@ -219,7 +221,11 @@ pub(crate) fn restore(path: &Path, progress: &Progress, trainer: &mut Trainer) -
     }
     let optimiser: &mut AdamW = trainer.optimiser_mut();
     optimiser.restore(progress.moved, moments, averaged.then_some(averages));
-    Ok(())
+    let kept = |name: &str| {
+        let view = weights.get(&format!("memory.{name}"))?;
+        Some((view.shape().to_vec(), view.values().into_owned()))
+    };
+    if trainer.memory_mut().restore(kept) { Ok(()) } else { Err(wrong("memory")) }
 }
 
 /// The files below `folder`, relative to it, in order.

@@ -4,7 +4,7 @@
 //! gradient pass for every parameter, and runs the result on any backend. [`Run`] is everything around it that a
 //! [`Config`] describes: data, vocabulary, schedule, checkpoints, and going on after an interruption with the same bits.
 //!
-//! Reading order: `trainer` (a step), `outer` (losses over several rows), `adamw` and `schedule`; then `config`, `task` (what an
+//! Reading order: `trainer` (a step), `outer` (losses over several rows), `memory` (Transformer-XL's), `adamw` and `schedule`; then `config`, `task` (what an
 //! objective makes of data), `data`, `checkpoint`, `run`.
 #![forbid(unsafe_code)]
 
@@ -18,6 +18,7 @@ mod error;
 mod evaluate;
 mod log;
 mod lora;
+mod memory;
 mod outer;
 mod passes;
 mod report;
@@ -35,6 +36,7 @@ pub use error::Error;
 pub use evaluate::{Evaluate, Evaluation};
 pub use log::{Entry, Log};
 pub use lora::LowRank;
+pub use memory::Texts;
 pub use outer::OuterLoss;
 pub use report::report;
 pub use run::{Changes, Ended, Event, Run};

@@ -17,9 +17,10 @@ use crate::config::{Config, Objective};
 use crate::data::{Order, Prepared, Report, prepare};
 use crate::log::{Entry, Log};
 use crate::lora::LowRank;
+use crate::memory::remembered;
 use crate::start::{Begun, begin};
 use crate::{
-    Checked, Checker, Error, Inside, More, OuterLoss, Own, Rates, Settings, Step, Task, Trainer, disk,
+    Checked, Checker, Error, Inside, More, OuterLoss, Own, Rates, Settings, Step, Task, Texts, Trainer, disk,
 };
 
 /// So many steps in a row whose loss is not finite end a training.
@@ -36,8 +37,8 @@ pub enum Event {
     Learning {
         /// From so many lines.
         lines: usize,
-        /// So many tokens.
-        size: usize,
+        /// So many tokens; nothing where it is as many as there are characters.
+        size: Option<usize>,
     },
     /// So many more records were read.
     Read(usize),
@@ -147,10 +148,10 @@ impl Run {
         tell(Event::Data(data.report.clone()));
         let capacity = capacity(&config, model.formula(), &task);
         let outer = outer(config.objective);
-        let more = more(&config, model.formula(), outer)?;
+        let more = More { texts: task.texts(), ..more(&config, model.formula(), outer)? };
         let trainer = Trainer::with(&model, backend, &capacity, &settings(&config), &more)?;
         let checker = match &data.valid {
-            Some(_) => Some(Checker::new(model.formula(), backend, &capacity, outer)?),
+            Some(_) => Some(Checker::new(model.formula(), backend, &capacity, outer, task.texts())?),
             None => None,
         };
         let sizes: usize = trainer.parameters().iter().map(|(_, tensor)| tensor.data().len()).sum();
@@ -240,11 +241,18 @@ impl Run {
         while taken.len() < self.config.batch.accumulate {
             let place = &mut self.progress.place;
             if place.batch == self.plan.len() {
+                // A step never remembers the end of a text at its beginning.
+                if self.task.texts() == Texts::GoOn && !taken.is_empty() {
+                    break;
+                }
                 place.epoch += 1;
                 place.batch = 0;
                 self.plan = self.task.plan(&self.data.train, &self.order, place.epoch);
             }
             let Some(batch) = self.plan.get(self.progress.place.batch) else { break };
+            if self.progress.place.batch == 0 {
+                self.trainer.forget();
+            }
             taken.push(batch.clone());
             self.progress.place.batch += 1;
         }
@@ -294,9 +302,12 @@ impl Run {
     fn check(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), Error> {
         let (Some(store), Some(checker)) = (&self.data.valid, &mut self.checker) else { return Ok(()) };
         let mut batches = self.task.plain(store, &self.order);
+        checker.forget();
         if self.config.checkpoint.batches > 0 {
-            // Drawn once and for all, so that losses can be compared.
-            Random::new(self.config.seed).shuffle(&mut batches);
+            // Drawn once and for all, so that losses can be compared; a text that goes on is read from its beginning.
+            if self.task.texts() == Texts::Apart {
+                Random::new(self.config.seed).shuffle(&mut batches);
+            }
             batches.truncate(self.config.checkpoint.batches);
         }
         let mut found = Checked::default();
@@ -409,14 +420,20 @@ fn more(config: &Config, formula: &Formula, outer: Option<OuterLoss>) -> Result<
         names: lora.names.clone(),
     });
     let inside = if config.batch.recompute { Inside::Recomputed } else { Inside::Kept };
-    Ok(More { own, average, outer, lora, inside })
+    Ok(More { own, average, outer, lora, inside, texts: Texts::Apart })
 }
 
 /// The most that a batch brings.
 fn capacity(config: &Config, formula: &Formula, task: &Task) -> Capacity {
     let rows = config.batch.tokens;
-    let keys = config.data.length + 2;
-    let side = |picked: usize| SideCapacity { rows, sequences: rows, picked, memory: 0, keys };
+    let remembers = remembered(formula);
+    let keys = config.data.length + 2 + remembers;
+    let texts = match task.texts() {
+        Texts::Apart => rows,
+        Texts::GoOn => (rows / config.data.length).max(1),
+    };
+    let memory = texts * remembers;
+    let side = |picked: usize| SideCapacity { rows, sequences: rows, picked, memory, keys };
     let none = SideCapacity::default();
     let head = |of: Side| if task.side() == of { rows } else { 0 };
     Capacity {

@@ -85,7 +85,8 @@ fn from_formula(
         Head::Rows | Head::Words { .. } | Head::Adaptive { .. } | Head::Spans => {}
     }
     long_enough(&formula, config)?;
-    let task = Task::new(config, tokenizer, labels, &formula, About::default())?;
+    let about = About { global: families::global_rows(&formula), ..About::default() };
+    let task = Task::new(config, tokenizer, labels, &formula, about)?;
     let keys = keys(config, &task, &formula);
     let written = match Layout::of_formula(&formula, &keys) {
         Some(layout) => Written::Layout(Box::new(layout), None),
@@ -140,7 +141,8 @@ fn learned(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<PathBuf, Erro
     }
     let asked = &config.tokenizer;
     let lines = sample_lines(config, asked.lines)?;
-    tell(Event::Learning { lines: lines.len(), size: asked.size });
+    let size = (asked.kind != VocabularyKind::Characters).then_some(asked.size);
+    tell(Event::Learning { lines: lines.len(), size });
     let learn = Learn {
         pieces: match asked.kind {
             VocabularyKind::Unigram => Pieces::Unigram,
@@ -185,7 +187,8 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
     if path.join("formula.toml").exists() {
         let model = Model::open(path)?;
         let formula = model.formula().clone();
-        let task = Task::new(config, tokenizer, labels, &formula, About::default())?;
+        let about = About { global: families::global_rows(&formula), ..About::default() };
+        let task = Task::new(config, tokenizer, labels, &formula, about)?;
         return Ok(Begun { model, task, written: Written::Formula(formula), beside });
     }
     let embeds = config.objective == Objective::Embed;

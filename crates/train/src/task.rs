@@ -8,6 +8,7 @@ use glassformer_tokens::{Part, Special, Tokenizer};
 use crate::Error;
 use crate::config::{Config, Objective};
 use crate::data::{Order, Record, Store};
+use crate::memory::{Texts, remembered};
 
 /// The tokens of a record, part by part, or why it cannot be used.
 pub type Encoded = Result<Vec<Vec<u32>>, Refused>;
@@ -39,6 +40,8 @@ pub struct Task {
     /// Positions that see all.
     global: Vec<usize>,
     vocabulary: usize,
+    /// Whether pieces of running text are remembered from batch to batch.
+    texts: Texts,
 }
 
 /// What a model says that a task must know.
@@ -94,6 +97,11 @@ impl Task {
             side,
             types,
             global: about.global,
+            texts: if config.objective == Objective::Generate && remembered(formula) > 0 {
+                Texts::GoOn
+            } else {
+                Texts::Apart
+            },
         })
     }
 
@@ -120,6 +128,11 @@ impl Task {
     /// What is learned.
     pub fn objective(&self) -> Objective {
         self.objective
+    }
+
+    /// How one batch belongs to the next.
+    pub fn texts(&self) -> Texts {
+        self.texts
     }
 
     /// Whether the data is text without ends, cut anywhere.
@@ -274,6 +287,9 @@ impl Task {
         if self.is_running() {
             let mut random = order.random(epoch);
             let mut starts = self.windows(store, random.below(self.length) as u64);
+            if self.texts == Texts::GoOn {
+                return self.streams(&starts, order.rows);
+            }
             random.shuffle(&mut starts);
             return self.grouped(&starts, order.rows);
         }
@@ -284,7 +300,11 @@ impl Task {
     /// The batches of a set that is only looked at.
     pub fn plain(&self, store: &Store, order: &Order) -> Vec<Vec<u64>> {
         if self.is_running() {
-            return self.grouped(&self.windows(store, 0), order.rows);
+            let starts = self.windows(store, 0);
+            return match self.texts {
+                Texts::Apart => self.grouped(&starts, order.rows),
+                Texts::GoOn => self.streams(&starts, order.rows),
+            };
         }
         let batches = order.plain(store, |lengths| self.sizes(lengths));
         batches.into_iter().map(|batch| batch.into_iter().map(u64::from).collect()).collect()
@@ -301,6 +321,14 @@ impl Task {
     fn grouped(&self, starts: &[u64], rows: usize) -> Vec<Vec<u64>> {
         let marks = if self.objective == Objective::Fill { 2 } else { 0 };
         starts.chunks((rows / (self.length + marks)).max(1)).map(<[u64]>::to_vec).collect()
+    }
+
+    /// The pieces of a text cut into as many streams as a batch holds: each batch has the next piece of every stream. Pieces at the
+    /// end that do not fill all streams are left out.
+    fn streams(&self, starts: &[u64], rows: usize) -> Vec<Vec<u64>> {
+        let streams = (rows / self.length).clamp(1, starts.len().max(1));
+        let pieces = starts.len() / streams;
+        (0..pieces).map(|at| (0..streams).map(|stream| starts[stream * pieces + at]).collect()).collect()
     }
 
     /// The batch of these examples. `random` draws what is hidden; weights are `1`, to be divided by the rows of the step.

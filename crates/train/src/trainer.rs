@@ -13,6 +13,7 @@ use glassformer_weights::Weights;
 
 use crate::adamw::{self, Move, Own};
 use crate::lora::LowRank;
+use crate::memory::{Memory, Texts};
 use crate::outer::{Outer, OuterLoss};
 use crate::passes::adapt::{Adapter, adapt};
 use crate::passes::recompute::recompute;
@@ -51,6 +52,8 @@ pub struct More {
     pub lora: Option<LowRank>,
     /// What becomes of the numbers inside layers.
     pub inside: Inside,
+    /// Whether what one batch leaves is remembered at the next, where the formula remembers.
+    pub texts: Texts,
 }
 
 /// What becomes of the numbers inside layers between the way forward and the way back.
@@ -117,6 +120,7 @@ pub struct Trainer {
     /// Sums of gradients, where a step has several batches.
     sums: Vec<Vec<f32>>,
     lora: Option<(LowRank, Vec<Adapter>)>,
+    memory: Memory,
 }
 
 impl Trainer {
@@ -198,6 +202,7 @@ impl Trainer {
             outer.prepare(backend, capacity)?;
         }
         let runner = backend.prepare(&graph, &BTreeMap::new(), capacity)?;
+        let memory = Memory::new(&formula, &graph, more.texts);
         Ok(Self {
             formula,
             runner,
@@ -212,6 +217,7 @@ impl Trainer {
             outer,
             sums: Vec::new(),
             lora,
+            memory,
         })
     }
 
@@ -239,12 +245,18 @@ impl Trainer {
             (known, given) = (Some(loss), Some(gradient));
         }
         let mut bound = Batch { inputs: Vec::with_capacity(self.bindings.len()), ..batch };
+        if inputs.is_empty() {
+            self.memory.announce(&mut bound.target);
+        }
         for binding in &self.bindings {
             bound.inputs.push(match binding {
                 Ok(parameter) => self.parameters[*parameter].1.data(),
-                Err(name) => match given.as_ref().filter(|_| name == Outer::INPUT) {
-                    Some(gradient) => gradient,
-                    None => inputs.get(name).ok_or_else(|| Error::MissingInput(name.clone()))?,
+                Err(name) => match (given.as_ref().filter(|_| name == Outer::INPUT), inputs.get(name)) {
+                    (Some(gradient), _) => gradient,
+                    (None, Some(given)) => given,
+                    (None, None) => {
+                        self.memory.input(name).ok_or_else(|| Error::MissingInput(name.clone()))?
+                    }
                 },
             });
         }
@@ -255,6 +267,10 @@ impl Trainer {
             packed.weights.clear();
         }
         self.runner.run(&mut self.state, &bound)?;
+        let Batch { target, .. } = bound;
+        if inputs.is_empty() {
+            self.memory.remember(&target, &self.state);
+        }
         Ok(known.unwrap_or_else(|| self.state.output(self.loss)[0]))
     }
 
@@ -296,6 +312,8 @@ impl Trainer {
         };
         let length = adamw::length(&gradients) as f32;
         if !loss.is_finite() || !length.is_finite() {
+            // What was remembered may not be finite either.
+            self.memory.forget();
             return Ok(Step { loss, length, moved: false });
         }
         let clip = self.clip.filter(|&most| length > most).map_or(1.0, |most| most / length);
@@ -304,6 +322,21 @@ impl Trainer {
             self.parameters.iter_mut().map(|(_, tensor)| tensor.data_mut()).collect();
         self.optimiser.step(&mut weights, &gradients, Move { rate, clip });
         Ok(Step { loss, length, moved: true })
+    }
+
+    /// Forgets what was remembered of earlier batches: a text begins anew.
+    pub fn forget(&mut self) {
+        self.memory.forget();
+    }
+
+    /// What is remembered of earlier batches.
+    pub(crate) fn memory(&self) -> &Memory {
+        &self.memory
+    }
+
+    /// The same, to be changed.
+    pub(crate) fn memory_mut(&mut self) -> &mut Memory {
+        &mut self.memory
     }
 
     fn clear_sums(&mut self) {

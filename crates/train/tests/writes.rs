@@ -39,3 +39,34 @@ fn a_trained_translator_opens_as_marian_and_translates() {
     });
     assert!(right.count() >= 3, "too few words are turned around");
 }
+
+/// A formula that no family has: two windows with a row that sees all, and the mean of the rows.
+const SENTENCES: &str = r#"
+    head = "rows"
+    [source.input.tokens]
+    vocabulary = 1
+    [source.stack]
+    width = 16
+    depth.layers = 2
+    position.sinusoidal = {}
+    [[source.stack.block]]
+    mix.attend = { reach = "both", heads = { query = 2, key = 2 }, pattern.sliding = { window = 2, global = "separate" } }
+    norm.output.layer = { epsilon = 1e-5 }
+    [pooler]
+    pool = "mean"
+    then = ["unit"]
+"#;
+
+/// `glassformer embed` once said of such a folder that it does not say of which model its tensors are.
+#[test]
+fn a_sentence_encoder_of_a_formula_opens_for_embedding() {
+    let folder = Folder::new("sentences");
+    let config = backwards(&folder.0, "out", 4, "");
+    std::fs::write(folder.0.join("formula.toml"), SENTENCES).expect("the formula");
+    let text = std::fs::read_to_string(&config).expect("the configuration");
+    std::fs::write(&config, text.replace("\"translate\"", "\"embed\"")).expect("the configuration");
+    train(&config, |_| false);
+    let opened = families::open_for_embedding(&folder.0.join("out/model")).expect("it opens");
+    assert!(opened.embedding.is_some() && opened.model.formula().pooler.is_some());
+    assert_eq!(opened.global, [0], "the first row sees all, as it did in training");
+}

@@ -92,7 +92,8 @@ impl Watch<'_> {
                 self.say(&counts(&report));
             }
             Event::Learning { lines, size } => {
-                self.say(&format!("learning a vocabulary of {size} tokens from {lines} texts"));
+                let what = size.map_or("characters".to_owned(), |size| format!("{size} tokens"));
+                self.say(&format!("learning a vocabulary of {what} from {lines} texts"));
             }
             Event::Model { parameters, learning, kind } => {
                 let kind = kind.map_or("its formula".to_owned(), |kind| format!("a {kind} model"));
