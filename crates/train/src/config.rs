@@ -431,7 +431,8 @@ impl Config {
         Ok(config)
     }
 
-    fn resolve(&mut self, folder: &Path) {
+    /// Makes all paths relative to `folder`, and straight.
+    pub(crate) fn resolve(&mut self, folder: &Path) {
         let fix = |path: &mut PathBuf| *path = straight(&folder.join(&*path));
         fix(&mut self.out);
         self.tokenizer.folder.iter_mut().for_each(fix);

@@ -5,7 +5,7 @@
 //! bit for bit.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use glassformer_formula::Formula;
@@ -355,7 +355,11 @@ fn same(config: &Config, changes: Changes) -> Result<(), Error> {
         }
         value
     };
-    let old = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Config>(&text).ok());
+    let mut old = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Config>(&text).ok());
+    if let Some(old) = &mut old {
+        // The same file, whatever way its path was written.
+        old.resolve(Path::new(""));
+    }
     if let (Some(old), Changes::Refuse) = (&old, changes) {
         let (was, is) = (value(old), value(config));
         let differs =

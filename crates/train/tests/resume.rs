@@ -132,3 +132,18 @@ fn a_changed_configuration_is_refused() {
     let error = refused.err().expect("it is refused").to_string();
     assert!(error.contains("schedule differs") && error.contains("--changed"), "{error}");
 }
+
+/// Paths were once kept with their detours, and a training begun then was refused.
+#[test]
+fn a_path_written_another_way_is_no_change() {
+    let folder = Folder::new("detour");
+    let config = backwards(&folder.0, "out", 4, "");
+    let (ended, _) = train(&config, |step| step == 2);
+    assert_eq!(ended, Ended::Stopped);
+    let kept = folder.0.join("out/config.json");
+    let text = std::fs::read_to_string(&kept).expect("what it was begun with");
+    assert!(text.contains("data.tsv"));
+    std::fs::write(&kept, text.replace("data.tsv", "out/../data.tsv")).expect("it is written");
+    let (ended, _) = train(&config, |_| false);
+    assert_eq!(ended, Ended::Done);
+}
