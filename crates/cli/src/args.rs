@@ -2,6 +2,7 @@
 
 mod bench;
 mod decode;
+mod quantize;
 mod show;
 mod tasks;
 mod train;
@@ -18,6 +19,7 @@ use crate::texts::Texts;
 
 pub use bench::{Bench, Workload};
 pub use decode::Decode;
+pub use quantize::{Quantize, To};
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
 pub use train::{Evaluate, Train};
@@ -78,7 +80,8 @@ pub struct Globals {
     /// How many threads compute; all cores if not given
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// What weights are held and multiplied in; auto means f32
+    /// What weights are held and multiplied in; stored means as few bits as the file has; auto means f32, and stored for what
+    /// quantize wrote, except where ids go in or numbers come out
     #[arg(long, global = true, value_enum, default_value_t = Dtype::Auto)]
     pub dtype: Dtype,
     /// The instructions to compute with; the best of this machine if not given
@@ -115,6 +118,8 @@ pub enum Dtype {
     F32,
     Bf16,
     Int8,
+    Int4,
+    Stored,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -177,6 +182,9 @@ pub enum Verb {
     /// Measure how fast a model runs here, and how near that is to what the machine can do
     #[command(before_help = bench::BENCH)]
     Bench(Bench),
+    /// Write a model again in few bits, and say how far it is from what it was
+    #[command(before_help = quantize::QUANTIZE)]
+    Quantize(Quantize),
     /// Show every number of a run: document 2's "The cat sat", checked against what the document prints
     #[command(before_help = EXPLAIN)]
     Explain(Explain),

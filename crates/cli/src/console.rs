@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::num::NonZeroUsize;
+use std::path::Path;
 use std::thread::available_parallelism;
 
 use glassformer::cpu::narrow::Dot;
@@ -10,6 +11,7 @@ use glassformer::{Cpu, Precision};
 
 use crate::args::{Color, Dtype, Globals, Language};
 use crate::failure::Failure;
+use crate::load;
 
 /// How much is said besides results.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -102,23 +104,41 @@ impl Console {
         self.threads.unwrap_or_else(|| available_parallelism().map_or(1, NonZeroUsize::get))
     }
 
-    /// What runs the models.
-    pub fn backend(&self) -> Cpu {
+    /// What runs the model at `path`.
+    pub fn backend(&self, path: &Path) -> Cpu {
+        self.in_precision(if load::is_quantized(path) { Precision::Stored } else { Precision::F32 })
+    }
+
+    /// What runs the models where every bit is to be that of the weights, whatever they are stored in.
+    pub fn exact_backend(&self) -> Cpu {
+        self.in_precision(Precision::F32)
+    }
+
+    /// What runs the models, in the precision that was asked for, or in this one.
+    fn in_precision(&self, auto: Precision) -> Cpu {
+        self.cpu(match self.dtype {
+            Dtype::Auto => auto,
+            Dtype::F32 => Precision::F32,
+            Dtype::Bf16 => Precision::Bf16,
+            Dtype::Int8 => Precision::Int8,
+            Dtype::Int4 => Precision::Int4,
+            Dtype::Stored => Precision::Stored,
+        })
+    }
+
+    /// What runs the models in this precision.
+    pub fn cpu(&self, precision: Precision) -> Cpu {
         let cpu = match self.isa {
             None => Cpu::new(self.threads()),
             Some(dot) => Cpu::with_isa(self.threads(), dot.isa()).with_dot(dot),
         };
-        let cpu = cpu.with_precision(match self.dtype {
-            Dtype::Auto | Dtype::F32 => Precision::F32,
-            Dtype::Bf16 => Precision::Bf16,
-            Dtype::Int8 => Precision::Int8,
-        });
+        let cpu = cpu.with_precision(precision);
         self.detail(|| {
-            let (threads, isa) = (cpu.threads(), cpu.isa());
-            let how = match cpu.precision() {
+            let (threads, isa, precision) = (cpu.threads(), cpu.isa(), cpu.precision());
+            let how = match precision {
                 Precision::F32 => format!("f32 with {isa}"),
-                narrow @ (Precision::Bf16 | Precision::Int8) => {
-                    format!("{narrow} with {}, and the rest with {isa}", cpu.dot())
+                Precision::Bf16 | Precision::Int8 | Precision::Int4 | Precision::Stored => {
+                    format!("{precision} with {}, and the rest with {isa}", cpu.dot())
                 }
             };
             format!("computing in {how}; threads: {threads}")

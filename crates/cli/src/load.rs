@@ -6,7 +6,8 @@ use std::time::Instant;
 
 use glassformer::families::Checkpoint;
 use glassformer::tasks::Writer;
-use glassformer::{Model, Reader, families, tasks};
+use glassformer::weights::scheme;
+use glassformer::{Model, Reader, Weights, families, tasks};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -28,7 +29,7 @@ pub fn checkpoint(path: &Path, console: &Console) -> Result<Checkpoint, Failure>
 /// Opens the model at `path` as one of sentences, with its tokenizer.
 pub fn embedder(path: &Path, console: &Console) -> Result<Reader, Failure> {
     let checkpoint = open(path, console, |path| Ok(families::open_for_embedding(path)?))?;
-    Ok(Reader::new(checkpoint, tasks::tokenizer(path)?, Arc::new(console.backend()))?)
+    Ok(Reader::new(checkpoint, tasks::tokenizer(path)?, Arc::new(console.backend(path)))?)
 }
 
 fn open(
@@ -61,15 +62,22 @@ fn open(
     Ok(checkpoint)
 }
 
+/// Whether `quantize` wrote the weights of the model at `path`. Blocks of GGUF are another matter: those who wrote them expect
+/// the reference's numbers, and activations in eight bits may turn a decision that was near.
+pub fn is_quantized(path: &Path) -> bool {
+    let file = path.join("model.safetensors");
+    file.is_file() && Weights::open(file).is_ok_and(|weights| weights.metadata().contains_key(scheme::CODING))
+}
+
 /// Opens the model at `path` with its tokenizer.
 pub fn reader(path: &Path, console: &Console) -> Result<Reader, Failure> {
     let checkpoint = checkpoint(path, console)?;
     let tokenizer = tasks::tokenizer(path)?;
-    Ok(Reader::new(checkpoint, tokenizer, Arc::new(console.backend()))?)
+    Ok(Reader::new(checkpoint, tokenizer, Arc::new(console.backend(path)))?)
 }
 
 /// Opens the model at `path` to write.
 pub fn writer(path: &Path, console: &Console) -> Result<Writer, Failure> {
     let checkpoint = checkpoint(path, console)?;
-    Ok(Writer::new(checkpoint, path, Arc::new(console.backend()))?)
+    Ok(Writer::new(checkpoint, path, Arc::new(console.backend(path)))?)
 }

@@ -74,6 +74,7 @@ fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         Verb::Forward(forward) => verbs::forward::run(forward, console)?,
         Verb::Verify(verify) => return verbs::verify::run(verify, console),
         Verb::Bench(bench) => verbs::bench::run(bench, console)?,
+        Verb::Quantize(quantize) => verbs::quantize::run(quantize, console)?,
         Verb::Explain(explain) => verbs::explain::run(explain, console)?,
     }
     Ok(Done::Well)

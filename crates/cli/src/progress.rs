@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use glassformer::Model;
 use glassformer::graph::Constants;
 use glassformer::model::Source;
+use glassformer::tensor::{Coded, CodedRow, Coding, Integers};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What is done within this time needs no bar.
@@ -79,10 +80,10 @@ impl fmt::Debug for Watched {
     }
 }
 
-impl Constants for Watched {
-    fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
-        let values = self.source.get(name)?;
-        let bytes = 4 * values.len() as u64;
+impl Watched {
+    /// So many numbers of weights were read.
+    fn read(&self, numbers: usize) {
+        let bytes = 4 * numbers as u64;
         let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
         if *left > 0 {
             *left = left.saturating_sub(bytes);
@@ -91,7 +92,41 @@ impl Constants for Watched {
                 self.bar.finish();
             }
         }
+    }
+}
+
+impl Constants for Watched {
+    fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
+        let values = self.source.get(name)?;
+        self.read(values.len());
         Some(values)
+    }
+
+    fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {
+        Some(Box::new(Rows { watched: self, coded: self.source.coded(name)? }))
+    }
+}
+
+/// Rows in few bits, each of which is progress.
+struct Rows<'a> {
+    watched: &'a Watched,
+    coded: Box<dyn Coded + 'a>,
+}
+
+impl Coded for Rows<'_> {
+    fn coding(&self) -> Coding {
+        self.coded.coding()
+    }
+
+    fn row(&self, row: usize, into: &mut CodedRow) {
+        self.coded.row(row, into);
+        self.watched.read(into.codes.len());
+    }
+
+    fn integers(&self) -> Option<Integers<'_>> {
+        let integers = self.coded.integers()?;
+        self.watched.read(integers.bytes.len());
+        Some(integers)
     }
 }
 

@@ -54,7 +54,7 @@ fn batch(lengths: &[usize], past: usize) -> Batch<'static> {
 // One test: another one in the same process would be counted too.
 #[test]
 fn later_runs_allocate_nothing() {
-    let precisions = [Precision::F32, Precision::Bf16, Precision::Int8];
+    let precisions = [Precision::F32, Precision::Bf16, Precision::Int8, Precision::Int4];
     for (threads, precision) in [1, 2].into_iter().flat_map(|n| precisions.map(|precision| (n, precision))) {
         let cpu = Cpu::new(threads).with_precision(precision).sharing_everything().taking_rows(4);
         for purpose in [Purpose::Encode, Purpose::Decode, Purpose::Train] {

@@ -7,7 +7,8 @@ use std::slice;
 use glassformer_formula::{Depth, Formula};
 use glassformer_graph::Constants;
 use glassformer_model::{Parameter, Source, parameters};
-use glassformer_weights::{Dtype, Weights};
+use glassformer_tensor::Coded;
+use glassformer_weights::{Dtype, Weights, scheme};
 
 use crate::{Error, Family, How, Rule};
 
@@ -110,6 +111,11 @@ fn counts(weights: &Weights, name: &str) -> Option<&'static str> {
     }
 }
 
+/// Whether the tensors have our names already, as those that `quantize` wrote.
+pub(crate) fn has_our_names(weights: &Weights) -> bool {
+    weights.metadata().get(scheme::NAMES).is_some_and(|names| names == scheme::OURS)
+}
+
 /// Their name of our parameter `name`, with one of the prefixes or none; or the name that it should have.
 pub(crate) fn find(
     rules: &[Rule],
@@ -117,6 +123,10 @@ pub(crate) fn find(
     name: &str,
     weights: &Weights,
 ) -> Result<(String, How), String> {
+    if has_our_names(weights) {
+        let there = weights.shape(name).is_some();
+        return if there { Ok((name.to_owned(), How::Same)) } else { Err(name.to_owned()) };
+    }
     let mut expected = None;
     for rule in rules {
         let Some(theirs) = rule.theirs(name) else { continue };
@@ -189,6 +199,25 @@ impl Constants for Bound {
                 Cow::Owned(all)
             }
         })
+    }
+
+    fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {
+        let (theirs, how, _) = self.parameters.get(name)?;
+        let view = self.weights.get(theirs)?;
+        let rows = *view.shape().first()?;
+        let coded = match *how {
+            How::Same => view.coded(0..rows)?,
+            How::Part { part, of } => view.coded(part * (rows / of)..(part + 1) * (rows / of))?,
+            How::Rows { from, to } => view.coded(from..to)?,
+            How::Flattened
+            | How::PlusOne
+            | How::NoughtsThen(_)
+            | How::RowMore(_)
+            | How::Transposed
+            | How::TransposedPart { .. }
+            | How::HeadPart { .. } => return None,
+        };
+        Some(Box::new(coded))
     }
 }
 

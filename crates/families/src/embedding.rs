@@ -11,6 +11,7 @@ use std::sync::Arc;
 use glassformer_formula::{Activation, Formula, Head, Norm, Pool, Pooler, Then};
 use glassformer_graph::Constants;
 use glassformer_model::{Model, Source, parameters};
+use glassformer_tensor::Coded;
 use glassformer_weights::{Format, Weights};
 use serde_json::{Value, json};
 
@@ -88,18 +89,18 @@ fn plain(folder: &Path) -> Result<Checkpoint, Error> {
 }
 
 /// One module of `modules.json`.
-struct Module {
+pub(crate) struct Module {
     /// The last part of its type: `Pooling`.
     kind: String,
     /// Where its files are.
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
 }
 
 /// No file system has longer names, and every message would show them.
 const LONGEST_NAME: usize = 255;
 
 /// The modules of `folder`, or none.
-fn modules(folder: &Path) -> Result<Vec<Module>, Error> {
+pub(crate) fn modules(folder: &Path) -> Result<Vec<Module>, Error> {
     let path = folder.join("modules.json");
     if !path.exists() {
         return Ok(Vec::new());
@@ -285,6 +286,10 @@ impl Constants for Joined {
             Some((weights, theirs)) => Some(weights.get(theirs)?.values()),
             None => self.model.get(name),
         }
+    }
+
+    fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {
+        if self.modules.contains_key(name) { None } else { self.model.coded(name) }
     }
 }
 

@@ -1,11 +1,12 @@
 //! A folder or a file as a model hub gives it, opened.
 
+use std::borrow::Cow;
 use std::path::Path;
 use std::sync::Arc;
 
 use glassformer_formula::{Formula, Global, Head, Input, Mix, Pattern, Side, Sublayer, Table, Tokens};
 use glassformer_model::Model;
-use glassformer_weights::{Format, Weights};
+use glassformer_weights::{Format, View, Weights};
 use serde_json::{Map, Value};
 
 use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, family, gguf};
@@ -61,7 +62,18 @@ pub fn global_rows(formula: &Formula) -> Vec<usize> {
 /// # Errors
 /// If a file cannot be read, the architecture is not known, a key is not understood, or tensors do not fit.
 pub fn open(path: &Path) -> Result<Checkpoint, Error> {
-    let Parts { config, family, weights } = Parts::read(path)?;
+    checkpoint(Parts::read(path)?)
+}
+
+/// A checkpoint whose files are in memory: the text of its `config.json`, and its weights. See [`Weights::from_bytes`].
+///
+/// # Errors
+/// As for [`open`].
+pub fn from_parts(config: &str, weights: Weights) -> Result<Checkpoint, Error> {
+    checkpoint(Parts::of(Config::parse(config)?, || Ok(weights))?)
+}
+
+fn checkpoint(Parts { config, family, weights }: Parts) -> Result<Checkpoint, Error> {
     let bound = Bound::new(&family.formula, &family, weights)?;
     let model = Model::with(family.formula, Arc::new(bound))?;
     let kind = config.text_or("model_type", "")?.to_owned();
@@ -100,10 +112,13 @@ impl Parts {
             let why = "it has tensors, but does not say of which model; give a folder with config.json";
             return Err(Error::File { path: place, why: why.into() });
         }
-        // What is wrong with the configuration comes first: it says which weights there should be.
-        let config = read_config(path)?;
+        Self::of(read_config(path)?, || Ok(weights?))
+    }
+
+    /// What a configuration says of weights. What is wrong with it comes first: it says which weights there should be.
+    fn of(config: Config, weights: impl FnOnce() -> Result<Weights, Error>) -> Result<Self, Error> {
         let mut family = family::read(&config)?;
-        let weights = weights?;
+        let weights = weights()?;
         if bind::lacks_head(&family, &weights)? {
             family = family::read(&config.without_head())?;
         }
@@ -136,6 +151,13 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
 
 /// Gives the head a matrix of its own where the file holds one that is not the embedding table.
 fn untie(family: &mut Family, weights: &Weights) {
+    if bind::has_our_names(weights) {
+        // What was written so has a matrix of its own only if it needs one.
+        if let (Head::Words { tied, .. }, Some(_)) = (&mut family.formula.head, weights.get("head.weight")) {
+            *tied = false;
+        }
+        return;
+    }
     let Some(own) = family.own_head.and_then(|name| weights.get(name)) else { return };
     let theirs = |name: &str| bind::find(&family.rules, family.prefixes, name, weights).ok();
     let borrows = |side: &Side| matches!(&side.input, Input::Tokens(Tokens { table: Table::Source, .. }));
@@ -144,10 +166,18 @@ fn untie(family: &mut Family, weights: &Weights) {
         _ => theirs("source.embed.tokens"),
     };
     let table = table.and_then(|(name, _)| weights.get(&name));
-    if table.is_some_and(|table| table.values() == own.values()) {
+    if table.is_some_and(|table| same(table, own)) {
         return;
     }
     if let Head::Words { tied, .. } = &mut family.formula.head {
         *tied = false;
     }
+}
+
+/// Whether two tensors hold the same numbers. Tables are large, so they are widened some rows at a time.
+fn same(a: View<'_>, b: View<'_>) -> bool {
+    const ROWS: usize = 256;
+    let count = a.shape().first().copied().unwrap_or(0);
+    let rows = |view: View<'_>, from: usize| view.rows(from..(from + ROWS).min(count)).map(Cow::into_owned);
+    a.shape() == b.shape() && (0..count).step_by(ROWS).all(|from| rows(a, from) == rows(b, from))
 }

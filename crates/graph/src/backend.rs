@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use glassformer_tensor::Tensor;
+use glassformer_tensor::{Coded, Tensor};
 
 use crate::ops::{Attend, Ids, Keys, Squeeze, SqueezeGrad, Which};
 use crate::{Ask, Batch, Error, Graph, Leaders, Leaf, Op, Rows, Shape, Side, Slot, State};
@@ -46,6 +46,11 @@ pub trait Runner: Send + Sync {
 pub trait Constants {
     /// The numbers of the weight `name`, row-major.
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>>;
+
+    /// The weight `name` as it is stored, where that is in few bits and row by row: for backends that compute on it so.
+    fn coded(&self, _name: &str) -> Option<Box<dyn Coded + '_>> {
+        None
+    }
 
     /// A number that stands for exactly these weights, where they never change: what gives the same one gives the same
     /// weights, so a backend may keep what it made of them for the next graph.

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use glassformer_formula::Formula;
 use glassformer_graph::ops::Which;
 use glassformer_graph::{Constants, Graph, Op, PageLayout};
-use glassformer_tensor::Tensor;
+use glassformer_tensor::{Coded, Tensor};
 use glassformer_weights::Weights;
 
 use crate::error::Misfit;
@@ -31,6 +31,12 @@ struct Plain(Weights);
 impl Constants for Plain {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         Some(self.0.get(name)?.values())
+    }
+
+    fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {
+        let view = self.0.get(name)?;
+        let rows = *view.shape().first()?;
+        Some(Box::new(view.coded(0..rows)?))
     }
 }
 
@@ -169,6 +175,10 @@ impl Model {
 impl Constants for Model {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         self.weights.get(name)
+    }
+
+    fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {
+        self.weights.coded(name)
     }
 
     fn identity(&self) -> Option<u64> {

@@ -1,14 +1,18 @@
-//! Numbers without a model: aligned buffers, named-shape tensors, seeded random numbers and tolerance compare.
+//! Numbers without a model: aligned buffers, named-shape tensors, numbers in few bits, seeded random numbers and tolerance
+//! compare.
 //!
 //! Nothing here knows what a layer is, and nothing here multiplies matrices.
 #![forbid(unsafe_code)]
 
 mod buffer;
+mod coded;
 mod compare;
+pub mod half;
 mod random;
 mod tensor;
 
 pub use buffer::Buffer;
+pub use coded::{Base, Bits, Coded, CodedRow, Coding, Integers, SUPER, Scales};
 pub use compare::{Difference, Tolerance, compare};
 pub use random::Random;
 pub use tensor::Tensor;

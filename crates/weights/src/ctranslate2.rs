@@ -18,7 +18,7 @@ use crate::map::Map;
 use crate::open::Contents;
 use crate::reader::Reader;
 use crate::safetensors::{DIMENSIONS, LONGEST};
-use crate::stored::Stored;
+use crate::stored::{Scaling, Stored};
 use crate::weights::Format;
 use crate::{Dtype, Error};
 
@@ -180,7 +180,7 @@ fn scale(reader: &Reader, variables: &mut BTreeMap<String, Stored>) -> Result<()
     let quantised = |(name, stored): (&String, &Stored)| {
         let integers = matches!(stored.dtype, Dtype::I8 | Dtype::I16);
         let scales = variables.get(&format!("{name}_scale")).filter(|scales| scales.dtype == Dtype::F32);
-        Some((name.clone(), stored.scaled(scales.filter(|_| integers)?)))
+        Some((name.clone(), stored.scaled(scales.filter(|_| integers)?, Scaling::Divide)))
     };
     let scaled: Vec<_> = variables.iter().filter_map(quantised).collect();
     for (name, stored) in scaled {

@@ -144,19 +144,7 @@ fn decode<const SIZE: usize, T>(bytes: &[u8], number: impl Fn([u8; SIZE]) -> T) 
     bytes.as_chunks().0.iter().map(|&chunk| number(chunk)).collect()
 }
 
-/// An IEEE 754 half as `f32`, exactly. Subnormal halves are multiples of 2⁻²⁴ and normal in `f32`, so that a thread
-/// which flushes subnormals reads the same number.
-pub(crate) fn half(bits: u16) -> f32 {
-    let sign = u32::from(bits >> 15) << 31;
-    let exponent = u32::from(bits >> 10) & 0x1f;
-    let fraction = u32::from(bits) & 0x3ff;
-    let magnitude = match exponent {
-        0 => (fraction as f32 / 16_777_216.0).to_bits(),
-        0x1f => 0x7f80_0000 | fraction << 13,
-        _ => (exponent + 127 - 15) << 23 | fraction << 13,
-    };
-    f32::from_bits(sign | magnitude)
-}
+pub(crate) use glassformer_tensor::half::widen as half;
 
 #[cfg(test)]
 mod tests {

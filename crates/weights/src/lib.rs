@@ -16,9 +16,10 @@
 //!
 //! Reading order: `open` (which files, which format), `safetensors`, `torch`, `gguf`, `ctranslate2` (what a file claims,
 //! and the checks), `stored` and `walk` (a tensor where it lies), `dtype` and `quant` (from bytes to numbers), `weights` and
-//! `view` (what the rest of the engine sees), `save`.
+//! `view` (what the rest of the engine sees), `coded` (rows in few bits), `save` and `scheme`.
 #![deny(unsafe_code)]
 
+mod coded;
 mod ctranslate2;
 mod dtype;
 mod error;
@@ -29,17 +30,19 @@ mod quant;
 mod reader;
 mod safetensors;
 mod save;
+pub mod scheme;
 mod stored;
 mod torch;
 mod view;
 mod walk;
 mod weights;
 
+pub use coded::CodedRows;
 pub use ctranslate2::Ctranslate2;
 pub use dtype::Dtype;
 pub use error::Error;
 pub use gguf::Gguf;
-pub use quant::Quant;
-pub use save::save;
+pub use quant::{Quant, put_together};
+pub use save::{save, save_streamed};
 pub use view::{Blocks, View};
 pub use weights::{Format, Weights};

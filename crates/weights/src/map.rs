@@ -1,6 +1,7 @@
-//! Files mapped into memory: the only `unsafe` of this crate.
+//! Files mapped into memory, or there already: the only `unsafe` of this crate.
 #![allow(unsafe_code)]
 
+use std::borrow::Cow;
 use std::fs::{self, File};
 use std::io;
 use std::mem;
@@ -12,14 +13,25 @@ use memmap2::Mmap;
 
 use crate::Error;
 
-/// The bytes of a file, mapped for reading.
+/// The bytes of a file, for reading.
 pub(crate) struct Map {
-    bytes: Mmap,
+    bytes: Bytes,
     /// The part that was last lent, see [`Map::lend`].
     lent: Mutex<Range<usize>>,
 }
 
+enum Bytes {
+    Mapped(Mmap),
+    /// Part of the program, or given by it.
+    Memory(Cow<'static, [u8]>),
+}
+
 impl Map {
+    /// A file that is in memory.
+    pub(crate) fn of(bytes: Cow<'static, [u8]>) -> Self {
+        Self { bytes: Bytes::Memory(bytes), lent: Mutex::default() }
+    }
+
     pub(crate) fn open(path: &Path) -> Result<Self, Error> {
         // Opening a pipe would wait for its writer, and a device has no size.
         if !fs::metadata(path).map_err(Error::io("open", path))?.is_file() {
@@ -29,11 +41,14 @@ impl Map {
         // SAFETY: the map is read-only and private. What the compiler cannot know is that nobody else changes or
         // shortens the file meanwhile; `Weights::open` asks for that, and `save` never writes into a file in place.
         let map = unsafe { Mmap::map(&file) }.map_err(Error::io("map", path))?;
-        Ok(Self { bytes: map, lent: Mutex::default() })
+        Ok(Self { bytes: Bytes::Mapped(map), lent: Mutex::default() })
     }
 
     pub(crate) fn bytes(&self) -> &[u8] {
-        &self.bytes
+        match &self.bytes {
+            Bytes::Mapped(map) => map,
+            Bytes::Memory(bytes) => bytes,
+        }
     }
 
     /// Notes that someone reads a part of the file where it lies, and lets go of what was read before it: whoever prepares a
@@ -53,11 +68,13 @@ impl Map {
         {
             const PAGE: usize = 1 << 16; // a multiple of every usual size
             let (start, end) = (part.start.next_multiple_of(PAGE), part.end / PAGE * PAGE);
-            if start < end {
+            if let Bytes::Mapped(map) = &self.bytes
+                && start < end
+            {
                 // SAFETY: nothing is ever written to this map, so that pages hold what the file holds, now and later.
                 // That it fails changes nothing but the memory in use.
                 let _ = unsafe {
-                    self.bytes.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, end - start)
+                    map.unchecked_advise_range(memmap2::UncheckedAdvice::DontNeed, start, end - start)
                 };
             }
         }

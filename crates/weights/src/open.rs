@@ -1,5 +1,6 @@
 //! From a path to its tensors: which files, in which format, and whether an index told the truth about them.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Component, Path, PathBuf};
@@ -65,21 +66,31 @@ pub(crate) fn open(path: &Path) -> Result<Weights, Error> {
     Ok(weights)
 }
 
+/// The tensors of a file that is in memory; `path` is for messages.
+pub(crate) fn from_bytes(path: &Path, bytes: Cow<'static, [u8]>) -> Result<Weights, Error> {
+    let Contents { format, tensors, metadata } = contents(path, &Arc::new(Map::of(bytes)))?;
+    let tensors = tensors.into_iter().collect();
+    Ok(Weights { place: path.display().to_string(), format, tensors, metadata })
+}
+
 /// The contents of one file, whatever its format.
 fn read(path: &Path) -> Result<Contents, Error> {
-    let map = Arc::new(Map::open(path)?);
+    contents(path, &Arc::new(Map::open(path)?))
+}
+
+fn contents(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
     let bytes = map.bytes();
     let safetensors = path.extension().is_some_and(|extension| extension == "safetensors");
     if safetensors::looks_like(bytes) {
-        safetensors::read(path, &map)
+        safetensors::read(path, map)
     } else if bytes.starts_with(gguf::MAGIC) {
-        gguf::read(path, &map)
+        gguf::read(path, map)
     } else if bytes.starts_with(torch::ZIP) {
-        torch::read_zip(path, &map)
+        torch::read_zip(path, map)
     } else if torch::looks_like_a_pickle(bytes) {
-        torch::read_old(path, &map)
+        torch::read_old(path, map)
     } else if ctranslate2::looks_like(bytes) {
-        ctranslate2::read(path, &map)
+        ctranslate2::read(path, map)
     } else if bytes.starts_with(b"version https://git-lfs") {
         let reason = "it is a Git LFS pointer, not the file itself".into();
         Err(Error::Unsupported {
@@ -89,7 +100,7 @@ fn read(path: &Path) -> Result<Contents, Error> {
         })
     } else if safetensors {
         // It is none: say what is wrong with it as one.
-        safetensors::read(path, &map)
+        safetensors::read(path, map)
     } else {
         Err(Error::Unrecognised { path: path.into() })
     }

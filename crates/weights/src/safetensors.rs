@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::clip;
 use crate::map::Map;
 use crate::open::Contents;
+use crate::scheme::Scheme;
 use crate::stored::Stored;
 use crate::weights::Format;
 use crate::{Dtype, Error};
@@ -53,10 +54,10 @@ pub(crate) struct Claim {
 }
 
 /// Where a tensor lies in its file.
-struct Place {
-    name: String,
-    dtype: Dtype,
-    shape: Vec<usize>,
+pub(crate) struct Place {
+    pub(crate) name: String,
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
     range: Range<usize>,
 }
 
@@ -88,8 +89,11 @@ pub(crate) fn read(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
     let places = header.tensors.into_iter().map(|(name, claim)| place(path, &data, name, claim));
     let mut places = places.collect::<Result<Vec<_>, _>>()?;
     cover(path, &data, &mut places)?;
+    let scheme = Scheme::read(path, &header.metadata)?;
+    scheme.apply(&mut places)?;
     let stored = |place: Place| (place.name, Stored::file(map, place.range, place.dtype, &place.shape));
-    let tensors = places.into_iter().map(stored).collect();
+    let mut tensors = places.into_iter().map(stored).collect();
+    scheme.scale(&mut tensors)?;
     Ok(Contents { format: Format::Safetensors, tensors, metadata: header.metadata })
 }
 

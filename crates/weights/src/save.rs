@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs::{self, File};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 
@@ -31,26 +31,64 @@ pub fn save<'a>(
     let path = path.as_ref();
     let mut sorted = BTreeMap::new();
     for (name, tensor) in tensors {
-        let refuse = |reason| Err(Error::Name { path: path.into(), name: clip(name), reason });
-        if name == METADATA {
-            return refuse("safetensors reserves this name");
-        }
         if sorted.insert(name, tensor).is_some() {
-            return refuse("another tensor has it");
+            let reason = "another tensor has it";
+            return Err(Error::Name { path: path.into(), name: clip(name), reason });
         }
     }
-    let head = header(path, &sorted, metadata)?;
+    let claims: BTreeMap<&str, (Dtype, &[usize])> =
+        sorted.iter().map(|(&name, tensor)| (name, (Dtype::F32, tensor.shape()))).collect();
+    save_streamed(path, &claims, metadata, |name, file| {
+        let mut bytes = Vec::with_capacity(CHUNK * Dtype::F32.bytes());
+        for values in sorted[name].data().chunks(CHUNK) {
+            bytes.clear();
+            bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+            file.write_all(&bytes)?;
+        }
+        Ok(())
+    })
+}
+
+/// The same of tensors that are made when their turn comes: each has a type and a shape, and `fill` writes its bytes. They come
+/// in the order of their names.
+///
+/// # Errors
+/// If the system refuses, a name is reserved, or a tensor gets more or fewer bytes than its shape says.
+pub fn save_streamed(
+    path: impl AsRef<Path>,
+    tensors: &BTreeMap<&str, (Dtype, &[usize])>,
+    metadata: &BTreeMap<String, String>,
+    mut fill: impl FnMut(&str, &mut dyn Write) -> io::Result<()>,
+) -> Result<(), Error> {
+    let path = path.as_ref();
+    let head = header(path, tensors, metadata)?;
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
+    let mut write = |file: &mut File| {
+        let mut buffered = BufWriter::with_capacity(CHUNK * Dtype::F32.bytes(), &mut *file);
+        buffered.write_all(&head)?;
+        for (&name, (dtype, shape)) in tensors {
+            let mut counted = Counted { inner: &mut buffered, bytes: 0 };
+            fill(name, &mut counted)?;
+            if counted.bytes != dtype.bytes_of(shape).unwrap_or_default() {
+                let why = format!("tensor {name:?} was not filled as its shape says");
+                return Err(io::Error::new(ErrorKind::InvalidData, why));
+            }
+        }
+        buffered.flush()?;
+        drop(buffered);
+        // What is no file on a disk has nothing to synchronise, and says so.
+        if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
+    };
     if fs::metadata(path).is_ok_and(|there| !there.is_file()) {
         // A device or a pipe: what is there is written to, not replaced.
         let mut there = File::options().write(true).open(path).map_err(Error::io("open", path))?;
-        return write(&mut there, &head, sorted.values().copied()).map_err(Error::io("write", path));
+        return write(&mut there).map_err(Error::io("write", path));
     }
     let (temporary, mut file) = create_beside(path, folder)?;
-    let written = write(&mut file, &head, sorted.values().copied())
+    let written = write(&mut file)
         .map_err(Error::io("write", &temporary))
         .and_then(|()| fs::rename(&temporary, path).map_err(Error::io("replace", path)));
     if written.is_err() {
@@ -64,16 +102,21 @@ pub fn save<'a>(
 /// The length and the header, padded with spaces so that the data is aligned to 8 bytes.
 fn header(
     path: &Path,
-    tensors: &BTreeMap<&str, &Tensor>,
+    tensors: &BTreeMap<&str, (Dtype, &[usize])>,
     metadata: &BTreeMap<String, String>,
 ) -> Result<Vec<u8>, Error> {
     let mut header = Header { metadata: metadata.clone(), tensors: BTreeMap::new() };
     let mut end = 0;
-    for (&name, tensor) in tensors {
+    for (&name, &(dtype, shape)) in tensors {
+        if name == METADATA {
+            let reason = "safetensors reserves this name";
+            return Err(Error::Name { path: path.into(), name: clip(name), reason });
+        }
         let start = end;
-        end += tensor.data().len() * Dtype::F32.bytes();
-        let dtype = Dtype::F32.name().to_owned();
-        let claim = Claim { dtype, shape: tensor.shape().to_vec(), data_offsets: (start, end) };
+        let large = || Error::Shape { path: path.into(), name: clip(name), shape: shape.to_vec() };
+        end += dtype.bytes_of(shape).ok_or_else(large)?;
+        let claim =
+            Claim { dtype: dtype.name().to_owned(), shape: shape.to_vec(), data_offsets: (start, end) };
         header.tensors.insert(name.to_owned(), claim);
     }
     let mut bytes = vec![0; PREFIX];
@@ -110,16 +153,22 @@ fn create_beside(path: &Path, folder: &Path) -> Result<(PathBuf, File), Error> {
     }
 }
 
-fn write<'a>(file: &mut File, head: &[u8], tensors: impl Iterator<Item = &'a Tensor>) -> io::Result<()> {
-    file.write_all(head)?;
-    let mut bytes = Vec::with_capacity(CHUNK * Dtype::F32.bytes());
-    for values in tensors.flat_map(|tensor| tensor.data().chunks(CHUNK)) {
-        bytes.clear();
-        bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
-        file.write_all(&bytes)?;
+/// A writer that counts.
+struct Counted<W> {
+    inner: W,
+    bytes: usize,
+}
+
+impl<W: Write> Write for Counted<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let written = self.inner.write(bytes)?;
+        self.bytes += written;
+        Ok(written)
     }
-    // What is no file on a disk has nothing to synchronise, and says so.
-    if file.metadata()?.is_file() { file.sync_all() } else { Ok(()) }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.inner.flush()
+    }
 }
 
 /// Makes a rename in `folder` last. Only Unix lets a program open a folder for this.

@@ -15,8 +15,18 @@ pub(crate) struct Stored {
     pub(crate) shape: Vec<usize>,
     data: Data,
     walk: Walk,
-    /// What each number is divided by: a tensor of the same shape, whose walk mostly stands still along a row.
+    /// What each number is scaled by: a tensor of the same shape, whose walk mostly stands still along a row.
     scale: Option<Arc<Stored>>,
+    scaling: Scaling,
+}
+
+/// What is done with a scale.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Scaling {
+    /// Numbers are divided by it.
+    Divide,
+    /// They are multiplied by it.
+    Multiply,
 }
 
 #[derive(Clone)]
@@ -36,18 +46,25 @@ impl Stored {
     /// Numbers in `range` of a file, in the order of a walk whose reach was checked.
     pub(crate) fn walked(map: &Arc<Map>, range: Range<usize>, dtype: Dtype, walk: Walk) -> Self {
         let data = Data::File { map: Arc::clone(map), range };
-        Self { dtype, shape: walk.shape(), data, walk, scale: None }
+        Self { dtype, shape: walk.shape(), data, walk, scale: None, scaling: Scaling::Divide }
     }
 
     /// Numbers in memory, as many as the shape says.
     pub(crate) fn memory(values: Vec<f32>, shape: &[usize]) -> Self {
         let data = Data::Memory(Arc::new(values));
-        Self { dtype: Dtype::F32, shape: shape.to_vec(), data, walk: Walk::dense(shape), scale: None }
+        Self {
+            dtype: Dtype::F32,
+            shape: shape.to_vec(),
+            data,
+            walk: Walk::dense(shape),
+            scale: None,
+            scaling: Scaling::Divide,
+        }
     }
 
-    /// The tensor with each number divided by one of `scales`: by the only one, by its row's, or by the one of its place
+    /// The tensor with each number scaled by one of `scales`: by the only one, by its row's, or by the one of its place
     /// along the first dimension. `None` if they are as many as none of these.
-    pub(crate) fn scaled(&self, scales: &Self) -> Option<Self> {
+    pub(crate) fn scaled(&self, scales: &Self, scaling: Scaling) -> Option<Self> {
         let count: usize = scales.shape.iter().product();
         let (_, leading) = self.shape.split_last().unwrap_or((&1, &[]));
         let mut strides = vec![0; self.shape.len()];
@@ -64,7 +81,7 @@ impl Stored {
         }
         let walk = Walk::strided(scales.walk.range()?.start, &self.shape, &strides);
         let scale = Self { shape: self.shape.clone(), walk, ..scales.clone() };
-        Some(Self { scale: Some(Arc::new(scale)), ..self.clone() })
+        Some(Self { scale: Some(Arc::new(scale)), scaling, ..self.clone() })
     }
 
     /// The tensor along another walk, its scales too; `None` where `walk` gives none.
@@ -103,16 +120,24 @@ impl Stored {
         if let Some(scale) = &self.scale {
             // A quotient, rounded once. CTranslate2 multiplies by a rounded reciprocal: at most a last bit apart.
             let values = values.to_mut();
+            let apply = |value: &mut f32, scale: f32| match self.scaling {
+                Scaling::Divide => *value /= scale,
+                Scaling::Multiply => *value *= scale,
+            };
             match self.row_scales() {
                 Some(scales) => {
                     let width = (values.len() / scales.len().max(1)).max(1);
                     for (row, scale) in values.chunks_exact_mut(width).zip(scales) {
                         for value in row {
-                            *value /= scale;
+                            apply(value, scale);
                         }
                     }
                 }
-                None => values.iter_mut().zip(&*scale.values()).for_each(|(value, scale)| *value /= scale),
+                None => {
+                    for (value, &scale) in values.iter_mut().zip(&*scale.values()) {
+                        apply(value, scale);
+                    }
+                }
             }
         }
         values
@@ -139,7 +164,20 @@ impl Stored {
         self.dtype.integers(&self.bytes()?)
     }
 
-    /// What the numbers of each row are divided by, if that is one number.
+    /// What the numbers of each row are multiplied by, if that is one number. Where they are divided by one, a reciprocal would
+    /// not give the same numbers.
+    pub(crate) fn row_factors(&self) -> Option<Vec<f32>> {
+        if self.scaling == Scaling::Multiply { self.row_scales() } else { None }
+    }
+
+    /// Lets go of the pages of its file.
+    pub(crate) fn forget(&self) {
+        if let Data::File { map, range } = &self.data {
+            map.forget(range.clone());
+        }
+    }
+
+    /// What the numbers of each row are scaled by, if that is one number.
     pub(crate) fn row_scales(&self) -> Option<Vec<f32>> {
         let scale = self.scale.as_ref()?;
         let rows = scale.rewalked(&Walk::first_of_rows)?;

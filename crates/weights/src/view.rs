@@ -6,7 +6,7 @@ use std::ops::Range;
 use glassformer_tensor::Tensor;
 
 use crate::stored::Stored;
-use crate::{Dtype, Quant};
+use crate::{CodedRows, Dtype, Quant};
 
 /// A tensor of a [`Weights`](crate::Weights): its type, its shape and its numbers, which stay where they are until
 /// asked for.
@@ -75,6 +75,11 @@ impl<'a> View<'a> {
         let Dtype::Blocks(quant) = self.dtype() else { return None };
         let width = self.shape().last().copied().unwrap_or(1);
         Some(Blocks { quant, bytes: self.bytes()?, per_row: width / quant.numbers() })
+    }
+
+    /// Some rows in few bits, as they are stored; `None` if they are not, or lie across blocks.
+    pub fn coded(&self, rows: Range<usize>) -> Option<CodedRows<'a>> {
+        CodedRows::new(self.stored, rows)
     }
 
     /// What the integers of each row are divided by in [`View::values`]; `None` if there are no scales, or if they

@@ -1,5 +1,6 @@
 //! The map from names to tensors.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
@@ -58,6 +59,15 @@ impl Weights {
     /// If a file cannot be opened, is not in a known format, or contradicts itself; see [`Error`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
         open::open(path.as_ref())
+    }
+
+    /// The same of one file that is in memory, as one that `include_bytes!` made a part of the program. Nothing is copied;
+    /// `place` is what messages call it.
+    ///
+    /// # Errors
+    /// As for [`Weights::open`]. CTranslate2's vocabularies lie beside its file, and are looked for at `place`.
+    pub fn from_bytes(place: impl AsRef<Path>, bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, Error> {
+        open::from_bytes(place.as_ref(), bytes.into())
     }
 
     /// Tensors made by this program. Of two with the same name the later one counts.

@@ -8,9 +8,10 @@ use std::time::Instant;
 
 use glassformer::engine::{Bench, Kind, Workload};
 use glassformer::families::Checkpoint;
-use glassformer::graph::multiplied;
+use glassformer::graph::{Constants, multiplied};
 use glassformer::model::Purpose;
-use glassformer::{Backend, Cpu, Decoding, tasks};
+use glassformer::tensor::Coding;
+use glassformer::{Backend, Cpu, Decoding, Model, tasks};
 use serde_json::{Value, json};
 
 use crate::args::{self, Bench as Args};
@@ -32,7 +33,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
         Some(_) => tasks::decoding(&args.model, &checkpoint)?,
         None => Decoding::default(),
     };
-    let cpu = Arc::new(console.backend());
+    let cpu = Arc::new(console.backend(&args.model));
     let subject = Subject { checkpoint, decoding, cpu };
     if args.ask {
         return ask::run(&subject);
@@ -95,14 +96,18 @@ impl Subject {
             Kind::Prefill | Kind::Decode | Kind::Translate => [Purpose::Step, Purpose::Encode],
         };
         let mut bytes = 4.0 * work.stored;
-        let mut largest = 0;
+        let (mut largest, mut most) = (0, None);
         for (purpose, passes) in purposes.into_iter().zip(passes).filter(|(_, passes)| *passes > 0) {
             let graph = model.graph(purpose)?;
             let weights = multiplied(&graph);
-            let each = weights.iter().map(|&(name, out, inputs)| self.cpu.weight_bytes(name, out, inputs));
+            let each = weights
+                .iter()
+                .map(|&(name, out, inputs)| self.cpu.weight_bytes(name, out, inputs, stored(model, name)));
             let all: usize = each.sum();
             bytes += (all * passes) as f64;
             largest = largest.max(all);
+            let middle = weights.get(weights.len() / 2); // heads come last, and may be wide
+            most = middle.and_then(|(name, ..)| stored(model, name)).or(most);
         }
         Ok(Measured {
             workload: bench.workload(),
@@ -110,9 +115,14 @@ impl Subject {
             seconds,
             operations: work.products + work.attention,
             bytes,
-            ceilings: Ceilings::measure(&self.cpu, largest),
+            ceilings: Ceilings::measure(&self.cpu, largest, most),
         })
     }
+}
+
+/// What a weight is stored in, where that is in few bits.
+fn stored(model: &Model, name: &str) -> Option<Coding> {
+    model.coded(name).map(|coded| coded.coding())
 }
 
 /// A measurement.

@@ -24,15 +24,11 @@ pub fn run(args: &args::Evaluate, console: &Console) -> Result<(), Failure> {
         weight: 1.0,
     };
     let sources: Vec<Source> = args.files.iter().map(source).collect();
-    let words = match args.words.as_str() {
-        "zh" => Words::Chinese,
-        "none" => Words::Spaced,
-        _ => Words::Western,
-    };
+    let words = words(&args.words);
     let objective = args.objective.as_deref().map(|name| named("--objective", name)).transpose()?;
     let evaluate = Evaluate { objective, words, beams: args.beams, most: args.limit };
     let progress = Progress::count("examples");
-    let backend = Arc::new(console.backend());
+    let backend = Arc::new(console.backend(&args.model));
     let found = evaluate.run(&args.model, &sources, backend, &mut |count| progress.advance(count as u64))?;
     progress.finish();
     if args.json {
@@ -52,6 +48,15 @@ pub fn run(args: &args::Evaluate, console: &Console) -> Result<(), Failure> {
     text.extend(found.scores.iter().map(|(name, score)| format!("{name} {score:.4}\n")));
     console.note(&format!("{} examples", found.examples));
     console::result(&text)
+}
+
+/// How words are told apart, by its name.
+pub fn words(name: &str) -> Words {
+    match name {
+        "zh" => Words::Chinese,
+        "none" => Words::Spaced,
+        _ => Words::Western,
+    }
 }
 
 /// A value by its name in configurations.

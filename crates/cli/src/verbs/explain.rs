@@ -7,7 +7,7 @@ use crate::console::{Console, language, result, width};
 use crate::failure::Failure;
 
 pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
-    let walkthrough = document2::walkthrough(&console.backend())?;
+    let walkthrough = document2::walkthrough(&console.exact_backend())?;
     let terminal = Terminal { lang: language(args.lang), paint: console.result_paint(), width: width() };
     let text = match (args.json, args.errata) {
         (true, _) => {

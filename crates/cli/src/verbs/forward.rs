@@ -22,7 +22,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     }
     let start = Instant::now();
     let mut tensors = BTreeMap::new();
-    let backend = console.backend();
+    let backend = console.exact_backend();
     let forward = Forward::whole(model, &backend, &sequences)?;
     for name in forward.names() {
         for index in 0..sequences.len() {

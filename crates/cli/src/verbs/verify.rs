@@ -19,7 +19,7 @@ pub fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
     let checkpoint = load::checkpoint(&args.model, console)?;
     let file = Weights::open(&args.against)?;
     let mut cases = Expected::read(&file, checkpoint.model.formula()).map_err(|error| bad_file(&error))?;
-    let backend = console.backend();
+    let backend = console.exact_backend();
     let mut found = Vec::new();
     for case in &mut cases {
         tasks::complete(&mut case.sequence, &checkpoint);

@@ -8,6 +8,7 @@ mod formula;
 mod forward;
 mod generate;
 mod precision;
+mod quantize;
 mod tasks;
 mod writing;
 
@@ -137,6 +138,7 @@ fn help_starts_with_examples_for_every_verb() {
         "generate",
         "show",
         "verify",
+        "quantize",
         "embed",
         "translate",
         "summarize",

@@ -20,7 +20,7 @@ fn logits(test: &str, model: &str, flags: &[&str]) -> (Tensor, Ran) {
 fn narrow_numbers_are_near_and_said() {
     let (_, model) = saved("dtype", decoder());
     let (exact, _) = logits("dtype", &model, &[]);
-    for (dtype, error) in [("auto", 0.0), ("f32", 0.0), ("bf16", 2e-2), ("int8", 5e-2)] {
+    for (dtype, error) in [("auto", 0.0), ("f32", 0.0), ("bf16", 2e-2), ("int8", 5e-2), ("int4", 0.5)] {
         let (found, ran) = logits("dtype", &model, &["--dtype", dtype, "-v"]);
         compare(found.data(), exact.data(), Tolerance { absolute: error, relative: error })
             .unwrap_or_else(|difference| panic!("{dtype}: {difference}"));

@@ -69,7 +69,7 @@ unsafe fn multiply(call: Call<'_>, product: &Product, scratch: &mut [f32]) {
 }
 
 /// What `after` does, and the bias, if there is one: the inputs behind x and W.
-fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then) {
+pub(super) fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then) {
     let mut rest = &call.inputs[2..];
     let mut other = || match rest {
         [before @ .., last] => {

@@ -4,8 +4,9 @@
 //! A kernel is called by every worker of a team at once and shares its work out by itself. It may have barriers inside;
 //! the plan puts them between steps.
 
-use glassformer_graph::ops::{Attend, Keys, Rotate, Sinusoid, Which};
+use glassformer_graph::ops::{Attend, Keys, Lookup, Rotate, Sinusoid, Which};
 use glassformer_graph::{Capacity, Op, Rows, Shape, Side};
+use glassformer_tensor::Coding;
 
 use crate::context::{Block, Context};
 use crate::gemm::Product;
@@ -16,6 +17,7 @@ use crate::team::Worker;
 mod adaptive;
 mod attend;
 mod bend;
+mod coded;
 mod gather;
 mod halt;
 mod leaders;
@@ -48,6 +50,14 @@ pub(crate) enum Kernel {
     NarrowProduct { format: Format, k: usize, after: After },
     /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, for the number of its rows.
     NarrowWeightGrad,
+    /// Narrows a value for products of weights in few bits.
+    Code,
+    /// A product of x narrowed so and a weight in few bits, perhaps a bias, perhaps what follows reads; x had `k` columns.
+    CodedProduct { coding: Coding, k: usize, after: After },
+    /// A lookup in a table of so many rows, in 8-bit integers as the B of a product.
+    NarrowLookup { op: Lookup, words: usize },
+    /// A lookup in a table of so many rows, in few bits.
+    CodedLookup { op: Lookup, coding: Coding, words: usize },
     /// Computes the angles of this run's rows.
     Turns(Rotate),
     /// Copies what came from outside.
@@ -59,7 +69,14 @@ impl Kernel {
     pub fn is_by_rows(&self) -> bool {
         match self {
             Self::Op(op) => op_is_by_rows(op),
-            Self::Narrow(_) | Self::Product(_) | Self::NarrowProduct { .. } | Self::Copy => true,
+            Self::Narrow(_)
+            | Self::Product(_)
+            | Self::NarrowProduct { .. }
+            | Self::Code
+            | Self::CodedProduct { .. }
+            | Self::NarrowLookup { .. }
+            | Self::CodedLookup { .. }
+            | Self::Copy => true,
             Self::Pack(_) | Self::Turn(_) | Self::NarrowWeightGrad | Self::Turns(_) => false,
         }
     }
@@ -358,6 +375,10 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::NarrowProduct { format, k, after } => {
                 linear::narrow_product((*format, *k), *after, call);
             }
+            Kernel::Code => coded::narrow(call),
+            Kernel::CodedProduct { coding, k, after } => coded::product((*coding, *k), *after, call),
+            Kernel::NarrowLookup { op, words } => coded::narrow_lookup(op, *words, call),
+            Kernel::CodedLookup { op, coding, words } => coded::lookup(op, *coding, *words, call),
             Kernel::Turns(op) => position::turns(op, call),
             Kernel::Copy => map::copy(call),
         }

@@ -183,7 +183,12 @@ pub(super) unsafe fn norm_grad(op: &NormGrad, call: Call<'_>) {
             while j < columns.end {
                 let some = (ABREAST * LANES).min(columns.end - j);
                 if some == ABREAST * LANES {
-                    dispatch!(call.run.isa, |L| weight_grads::<L, ABREAST>(from, to, (j, some), (parts, size)));
+                    dispatch!(call.run.isa, |L| weight_grads::<L, ABREAST>(
+                        from,
+                        to,
+                        (j, some),
+                        (parts, size)
+                    ));
                     j += some;
                 } else {
                     let some = some.min(LANES);

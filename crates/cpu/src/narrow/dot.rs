@@ -64,8 +64,10 @@ impl Dot {
         static AMX: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
         self.isa().is_available()
             && match self {
-                Self::Scalar | Self::Avx2 | Self::Avx512 => true,
-                Self::AvxVnni => is_x86_feature_detected!("avxvnni"),
+                Self::Scalar => true,
+                // Every processor with AVX2 has F16C too.
+                Self::Avx2 | Self::Avx512 => is_x86_feature_detected!("f16c"),
+                Self::AvxVnni => Self::Avx2.is_available() && is_x86_feature_detected!("avxvnni"),
                 Self::Avx512Dot => {
                     is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512vnni")
                 }

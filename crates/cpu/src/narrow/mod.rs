@@ -21,6 +21,7 @@ use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+pub mod coded;
 mod dot;
 mod finish;
 #[cfg(target_arch = "x86_64")]

@@ -170,7 +170,7 @@ pub(super) fn bf16(x: f32) -> u16 {
 /// The largest is found among the bits, where NaN is larger than everything: one NaN makes the scale NaN, and with it all
 /// that the row takes part in. Infinity does so too, as zero times infinity.
 #[inline(always)]
-fn scale(numbers: &[f32]) -> (f32, f32) {
+pub(super) fn scale(numbers: &[f32]) -> (f32, f32) {
     let most = numbers.iter().fold(0, |most: u32, x| most.max(x.to_bits() & 0x7fff_ffff));
     let most = f32::from_bits(most);
     // Below this, the inverse would be infinite; what is so small is nothing.
@@ -180,7 +180,7 @@ fn scale(numbers: &[f32]) -> (f32, f32) {
 /// The nearest integer, the even one of two. Added to a number so large that there is nothing behind the point, the last
 /// bits are the integer.
 #[inline(always)]
-fn quantise(x: f32, inverse: f32) -> i8 {
+pub(super) fn quantise(x: f32, inverse: f32) -> i8 {
     const POINT: f32 = 12_582_912.0; // 1.5 · 2²³
     (x * inverse + POINT).to_bits() as i8
 }

@@ -1,7 +1,7 @@
 //! B, narrowed and laid out once, for weights that do not change.
 
 use super::rows::narrow_row;
-use super::{Format, LINES, TILE_FLOATS, padded};
+use super::{Format, LINE, LINES, TILE_FLOATS, padded};
 use crate::isa::Isa;
 use glassformer_tensor::Buffer;
 
@@ -59,6 +59,61 @@ impl Weight {
         }
         data[..start].as_chunks_mut::<TILE_FLOATS>().0.iter_mut().for_each(transpose);
         Self { data, format, k: inputs, columns: outputs }
+    }
+
+    /// The same from integers with a scale for each row, as they are stored; `None` if one of them is -128, which is beyond what
+    /// all instructions multiply alike.
+    ///
+    /// # Panics
+    /// If there are not `inputs` integers for each scale.
+    pub fn from_integers(integers: &[u8], scales: &[f32], inputs: usize) -> Option<Self> {
+        let (format, outputs) = (Format::Int8, scales.len());
+        assert_eq!(integers.len(), outputs * inputs, "a weight [{outputs}, {inputs}]");
+        if integers.contains(&0x80) {
+            return None;
+        }
+        let mut data = Buffer::zeros(Self::len(format, inputs, outputs));
+        let panel = format.tiles(inputs) * TILE_FLOATS;
+        let (tiles, rest) = data.split_at_mut(padded(outputs) / LINES * panel);
+        let (to, shifts) = rest.split_at_mut(padded(outputs));
+        to[..outputs].copy_from_slice(scales);
+        // Where rows are empty there is nothing to lay out.
+        for (at, rows) in integers.chunks(LINES * inputs.max(1)).enumerate() {
+            let panel = tiles[at * panel..][..panel].as_chunks_mut::<TILE_FLOATS>().0;
+            for (row, integers) in rows.chunks_exact(inputs).enumerate() {
+                let mut sum = 0_i32;
+                for (tile, line) in panel.iter_mut().zip(integers.chunks(LINE)) {
+                    let mut padded = [0; LINE];
+                    padded[..line.len()].copy_from_slice(line);
+                    for (k, word) in padded.as_chunks::<4>().0.iter().enumerate() {
+                        tile[k * LINES + row] = f32::from_bits(u32::from_le_bytes(*word));
+                    }
+                    sum += padded.iter().map(|byte| i32::from(byte.cast_signed())).sum::<i32>();
+                }
+                shifts[at * LINES + row] = f32::from_bits((-128 * sum).cast_unsigned());
+            }
+        }
+        Some(Self { data, format, k: inputs, columns: outputs })
+    }
+
+    /// Writes the numbers of column `column` of a B of integers with so many columns, and a `k` as long as `to`: of a table, a
+    /// row.
+    ///
+    /// # Safety
+    /// `b` is what [`Weight::as_ptr`] gave, of such a B of [`Format::Int8`]; `column < columns`.
+    pub unsafe fn decode(b: *const f32, columns: usize, column: usize, to: &mut [f32]) {
+        let tiles = Format::Int8.tiles(to.len());
+        // SAFETY: the caller's promise; the scales lie behind all tiles.
+        unsafe {
+            let scale = *b.add(padded(columns) / LINES * tiles * TILE_FLOATS + column);
+            let lines = b.add(column / LINES * tiles * TILE_FLOATS + column % LINES);
+            for (line, numbers) in to.chunks_mut(4).enumerate() {
+                let word = (*lines.add(line * LINES)).to_bits().to_le_bytes();
+                for (number, byte) in numbers.iter_mut().zip(word) {
+                    *number = scale * f32::from(byte.cast_signed());
+                }
+            }
+        }
     }
 
     /// From B itself, `[k, columns]`, row-major.

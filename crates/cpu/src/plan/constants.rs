@@ -4,12 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use glassformer_graph::ops::{Rotate, Sinusoid};
-use glassformer_graph::{Error, Graph, Value};
-use glassformer_tensor::Buffer;
+use glassformer_graph::{Constants, Error, Graph, Rows, Value, ValueInfo};
+use glassformer_tensor::{Buffer, CodedRow, Coding, Integers};
 
 use crate::gemm::Packed;
 use crate::kernels::{Packs, position};
-use crate::narrow::{Format, Weight};
+use crate::narrow::{Format, Weight, coded};
 
 /// Something to hold, not yet made.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +20,8 @@ pub(super) enum Wanted {
     Packed(Value, Packs),
     /// A weight `[out, in]` as the narrow B of a product.
     Narrow(Value, Format),
+    /// A weight `[out, in]` in few bits.
+    Coded(Value, Coding),
     /// The rows of this sinusoid for so many positions.
     Sinusoid(Sinusoid, usize),
     /// The angles of these turns, which do not depend on a sequence's length, for so many positions.
@@ -31,6 +33,7 @@ pub(super) enum Constant {
     Plain(Buffer),
     Packed(Packed),
     Narrow(Weight),
+    Coded(coded::Weight),
 }
 
 impl Constant {
@@ -40,6 +43,7 @@ impl Constant {
             Self::Plain(buffer) => buffer.as_ptr(),
             Self::Packed(packed) => packed.as_ptr(),
             Self::Narrow(weight) => weight.as_ptr(),
+            Self::Coded(weight) => weight.as_ptr(),
         }
     }
 }
@@ -60,6 +64,7 @@ enum Form {
     Plain,
     Packed(Packs),
     Narrow(Format),
+    Coded(Coding),
 }
 
 impl Shelf {
@@ -84,7 +89,7 @@ impl Shelf {
 pub(super) fn make(
     wanted: &[Wanted],
     graph: &Graph,
-    weights: &dyn glassformer_graph::Constants,
+    weights: &dyn Constants,
     shelf: &Shelf,
 ) -> Result<Vec<Arc<Constant>>, Error> {
     let label = |wanted: &Wanted| {
@@ -92,6 +97,7 @@ pub(super) fn make(
             Wanted::Plain(value) => (*value, Form::Plain),
             Wanted::Packed(value, packs) => (*value, Form::Packed(*packs)),
             Wanted::Narrow(value, format) => (*value, Form::Narrow(*format)),
+            Wanted::Coded(value, coding) => (*value, Form::Coded(*coding)),
             Wanted::Sinusoid(..) | Wanted::Turns(..) => return None,
         };
         Some((weights.identity()?, graph.info(value).name.clone(), form))
@@ -101,6 +107,14 @@ pub(super) fn make(
         None => table(wanted).map(Arc::new),
     };
     let mut made: Vec<Option<Arc<Constant>>> = wanted.iter().map(found).collect();
+    for (wanted, made) in wanted.iter().zip(&mut made).filter(|(_, made)| made.is_none()) {
+        let Some(constant) = as_stored(wanted, graph, weights)? else { continue };
+        let constant = Arc::new(constant);
+        if let Some(label) = label(wanted) {
+            shelf.put(label, &constant);
+        }
+        *made = Some(constant);
+    }
     // A weight in no form at all is read too: it is checked all the same.
     let done: HashSet<Value> = wanted
         .iter()
@@ -131,13 +145,74 @@ pub(super) fn make(
 }
 
 impl Wanted {
+    /// Whether it is a weight in less than `f32`.
+    pub fn is_narrow(&self) -> bool {
+        match self {
+            Self::Narrow(..) | Self::Coded(..) => true,
+            Self::Plain(_) | Self::Packed(..) | Self::Sinusoid(..) | Self::Turns(..) => false,
+        }
+    }
+
     /// The weight that it is made of.
     fn of(&self) -> Option<Value> {
         match self {
-            Self::Plain(value) | Self::Packed(value, _) | Self::Narrow(value, _) => Some(*value),
+            Self::Plain(value) | Self::Packed(value, _) | Self::Narrow(value, _) | Self::Coded(value, _) => {
+                Some(*value)
+            }
             Self::Sinusoid(..) | Self::Turns(..) => None,
         }
     }
+}
+
+/// What is wanted in the very bits that it is stored in, without being widened on the way.
+///
+/// # Errors
+/// If a row has another length than the graph says, or stands for what is no number.
+fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<Option<Constant>, Error> {
+    let (value, coding) = match wanted {
+        Wanted::Coded(value, coding) => (*value, *coding),
+        Wanted::Narrow(value, Format::Int8) => (*value, Coding::INT8),
+        Wanted::Narrow(_, Format::Bf16)
+        | Wanted::Plain(_)
+        | Wanted::Packed(..)
+        | Wanted::Sinusoid(..)
+        | Wanted::Turns(..) => return Ok(None),
+    };
+    let ValueInfo { name, shape, .. } = graph.info(value);
+    let Some(stored) = weights.coded(name).filter(|stored| stored.coding() == coding) else {
+        return Ok(None);
+    };
+    let (rows, width) = (if let Rows::Fixed(rows) = shape.rows { rows } else { 0 }, shape.width);
+    if coding == Coding::INT8 {
+        let Some(Integers { bytes, scales }) = stored.integers() else { return Ok(None) };
+        if (bytes.len(), scales.len()) != (rows * width, rows) {
+            let (expected, found) = (rows * width, bytes.len());
+            return Err(Error::WeightSize { name: name.clone(), shape: shape.to_string(), expected, found });
+        }
+        if let Some(index) = scales.iter().position(|x| !x.is_finite()) {
+            let value = scales[index];
+            return Err(Error::NotFinite { name: name.clone(), index: index * width, value });
+        }
+        return Ok(Weight::from_integers(bytes, scales, width).map(Constant::Narrow));
+    }
+    let mut row = CodedRow::default();
+    let mut read = |index: usize| {
+        stored.row(index, &mut row);
+        if row.codes.len() != width {
+            let found = index * width + row.codes.len();
+            let expected = rows * width;
+            return Err(Error::WeightSize { name: name.clone(), shape: shape.to_string(), expected, found });
+        }
+        if let Some(&value) = row.scales.iter().chain(&row.minima).find(|x| !x.is_finite()) {
+            return Err(Error::NotFinite { name: name.clone(), index: index * width, value });
+        }
+        Ok(std::mem::take(&mut row))
+    };
+    let mut weight = coded::Weight::zeros(coding, width, rows);
+    for index in 0..rows {
+        weight.set_column(index, &read(index)?);
+    }
+    Ok(Some(Constant::Coded(weight)))
 }
 
 fn weight(wanted: &Wanted, graph: &Graph, value: Value, data: &[f32]) -> Option<Constant> {
@@ -155,9 +230,14 @@ fn weight(wanted: &Wanted, graph: &Graph, value: Value, data: &[f32]) -> Option<
             let width = graph.shape(value).width;
             Some(Constant::Narrow(Weight::from_weight(format, data, data.len() / width.max(1), width)))
         }
+        Wanted::Coded(of, coding) if of == value => {
+            let width = graph.shape(value).width;
+            Some(Constant::Coded(coded::Weight::from_weight(coding, data, data.len() / width.max(1), width)))
+        }
         Wanted::Plain(_)
         | Wanted::Packed(..)
         | Wanted::Narrow(..)
+        | Wanted::Coded(..)
         | Wanted::Sinusoid(..)
         | Wanted::Turns(..) => None,
     }
@@ -165,7 +245,7 @@ fn weight(wanted: &Wanted, graph: &Graph, value: Value, data: &[f32]) -> Option<
 
 fn table(wanted: &Wanted) -> Option<Constant> {
     match wanted {
-        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Narrow(..) => None,
+        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Narrow(..) | Wanted::Coded(..) => None,
         Wanted::Sinusoid(op, positions) => {
             let mut table = Buffer::zeros(positions * op.width);
             for (p, row) in table.chunks_exact_mut(op.width.max(1)).enumerate() {

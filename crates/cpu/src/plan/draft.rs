@@ -6,17 +6,18 @@
 
 use std::collections::HashMap;
 
-use glassformer_graph::ops::{Attend, Direction, Pairing, Rotate, Sinusoid, Turns, Which};
+use glassformer_graph::ops::{Attend, Direction, Lookup, Pairing, Rotate, Sinusoid, Turns, Which};
 use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Side, Value};
+use glassformer_tensor::Coding;
 
 use super::band::{self, LONGEST, Seen, Stretch};
 use super::constants::Wanted;
 use super::fuse::{After, Fused, Fusions};
 use super::layout::{Life, lines, place};
-use super::precision::Choice;
+use super::precision::{About, Choice, Held, Rule};
 use crate::gemm::Packed;
 use crate::kernels::{Access, Kernel, Packs, Reads, Work, needs};
-use crate::narrow::{Format, Narrowing, Turn, Turning, Weight};
+use crate::narrow::{Format, Narrowing, Turn, Turning, Weight, coded};
 
 /// The number of a slot.
 pub(super) type SlotId = usize;
@@ -139,19 +140,36 @@ enum Contents {
     /// Rows, one after the other.
     Rows,
     /// Rows of so many numbers, narrowed.
-    Narrowed(Format, usize),
+    Narrowed(Kind, usize),
+}
+
+/// What rows of activations are narrowed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+enum Kind {
+    Narrow(Format),
+    Coded,
+}
+
+impl Kind {
+    /// Floats that so many rows of `k` numbers take.
+    fn floats(self, rows: usize, k: usize) -> usize {
+        match self {
+            Self::Narrow(format) => Narrowing::len(format, rows, k),
+            Self::Coded => coded::Rows::len(rows, k),
+        }
+    }
 }
 
 pub(super) struct Draft<'a> {
     graph: &'a Graph,
     capacity: &'a Capacity,
-    choice: &'a Choice,
+    choice: &'a Choice<'a>,
     deal: Deal,
     slots: Vec<Grown>,
     steps: Vec<Step>,
     of_value: HashMap<Value, SlotId>,
     packed: HashMap<(Value, Packs), SlotId>,
-    narrowed: HashMap<(Value, Format), SlotId>,
+    narrowed: HashMap<(Value, Kind), SlotId>,
     turned: HashMap<(Value, Turn), SlotId>,
     /// Angles that each run computes.
     turns: Vec<(Rotate, SlotId)>,
@@ -164,7 +182,7 @@ pub(super) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     /// The steps of `graph`, with a place for every value.
-    pub fn of(graph: &'a Graph, capacity: &'a Capacity, choice: &'a Choice, deal: Deal) -> Drafted {
+    pub fn of(graph: &'a Graph, capacity: &'a Capacity, choice: &'a Choice<'a>, deal: Deal) -> Drafted {
         let mut draft = Self {
             graph,
             capacity,
@@ -231,7 +249,7 @@ impl<'a> Draft<'a> {
         for (grown, _) in self.slots.iter_mut().zip(&inside).filter(|(_, inside)| **inside) {
             grown.life.floats = match grown.contents {
                 Contents::Rows => self.deal.rows * grown.slot.width,
-                Contents::Narrowed(format, k) => Narrowing::len(format, self.deal.rows, k),
+                Contents::Narrowed(kind, k) => kind.floats(self.deal.rows, k),
             };
         }
         (stretches, inside)
@@ -413,6 +431,14 @@ impl<'a> Draft<'a> {
 
     /// The step of `node` with narrow numbers, and its inputs, where it is a product that is not done in `f32`.
     fn narrow(&mut self, node: &Node, after: After) -> Option<(Step, Vec<SlotId>)> {
+        if let Op::Lookup(op) = node.op {
+            return self.narrow_lookup(node, op);
+        }
+        if let Op::Linear(_) = node.op
+            && let Held::Coded(coding) = self.held(node.inputs[1], Rule::of)
+        {
+            return Some(self.coded(node, coding, after));
+        }
         let turn = match node.op {
             Op::Linear(_) => Turn::Columns,
             Op::LinearInputGrad(_) => Turn::Rows,
@@ -422,28 +448,77 @@ impl<'a> Draft<'a> {
         let (format, weight) = self.narrow_weight(node.inputs[1], turn)?;
         let k = self.graph.shape(node.inputs[0]).width;
         let bias = node.inputs.get(2).map(|&bias| self.value(bias));
-        let inputs = [self.narrowed(node.inputs[0], format), weight].into_iter().chain(bias).collect();
+        let inputs =
+            [self.narrowed(node.inputs[0], Kind::Narrow(format)), weight].into_iter().chain(bias).collect();
         Some((Step::new(Kernel::NarrowProduct { format, k, after }, Work::Narrow { k }), inputs))
+    }
+
+    /// What `value` is held in by this side of the rule, where it is a weight.
+    fn held(&self, value: Value, by: impl Fn(&Rule, About<'_>) -> Held) -> Held {
+        let info = self.graph.info(value);
+        if info.origin != Origin::Leaf(Leaf::Weight) {
+            return Held::Wide;
+        }
+        let Shape { rows, width } = info.shape;
+        by(self.choice.rule, self.choice.about(&info.name, self.capacity.count(rows), width))
+    }
+
+    /// The step of a lookup in a table that is not held in `f32`, and the table.
+    fn narrow_lookup(&mut self, node: &Node, op: Lookup) -> Option<(Step, Vec<SlotId>)> {
+        let table = node.inputs[0];
+        let words = self.capacity.count(self.graph.shape(table).rows);
+        let (kernel, slot) = match self.held(table, Rule::of_table) {
+            Held::Wide => return None,
+            Held::Narrow(format) => (Kernel::NarrowLookup { op, words }, self.narrow_constant(table, format)),
+            Held::Coded(coding) => {
+                (Kernel::CodedLookup { op, coding, words }, self.coded_constant(table, coding))
+            }
+        };
+        Some((Step::new(kernel, Work::Rows), vec![slot]))
+    }
+
+    /// The step of a product whose weight is in few bits, and what it reads.
+    fn coded(&mut self, node: &Node, coding: Coding, after: After) -> (Step, Vec<SlotId>) {
+        let k = self.graph.shape(node.inputs[0]).width;
+        let step = Step::new(Kernel::CodedProduct { coding, k, after }, Work::Narrow { k });
+        let weight = self.coded_constant(node.inputs[1], coding);
+        let bias = node.inputs.get(2).map(|&bias| self.value(bias));
+        let x = self.narrowed(node.inputs[0], Kind::Coded);
+        (step, [x, weight].into_iter().chain(bias).collect())
+    }
+
+    /// A weight in few bits.
+    fn coded_constant(&mut self, value: Value, coding: Coding) -> SlotId {
+        let Shape { rows, width } = self.graph.shape(value);
+        let floats = coded::Weight::len(coding, width, self.capacity.count(rows));
+        self.constant(Wanted::Coded(value, coding), Shape::fixed(1, floats))
+    }
+
+    /// A weight as the narrow B of a product.
+    fn narrow_constant(&mut self, value: Value, format: Format) -> SlotId {
+        let Shape { rows, width } = self.graph.shape(value);
+        let floats = Weight::len(format, width, self.capacity.count(rows));
+        self.constant(Wanted::Narrow(value, format), Shape::fixed(1, floats))
     }
 
     /// A weight as the narrow B of a product: held, where it does not change, else made at every run.
     fn narrow_weight(&mut self, value: Value, turn: Turn) -> Option<(Format, SlotId)> {
         let weight = self.graph.info(value);
         if weight.origin != Origin::Leaf(Leaf::Weight) {
-            return self.choice.trained(&weight.name).map(|format| (format, self.turned(value, turn)));
+            return self.choice.rule.trained(&weight.name).map(|format| (format, self.turned(value, turn)));
         }
         if turn != Turn::Columns {
             return None;
         }
-        let format = self.choice.of(&weight.name, self.capacity.count(weight.shape.rows))?;
-        let Shape { rows, width } = weight.shape;
-        let floats = Weight::len(format, width, self.capacity.count(rows));
-        Some((format, self.constant(Wanted::Narrow(value, format), Shape::fixed(1, floats))))
+        match self.held(value, Rule::of) {
+            Held::Narrow(format) => Some((format, self.narrow_constant(value, format))),
+            Held::Wide | Held::Coded(_) => None,
+        }
     }
 
     /// The gradient of a weight that is narrow itself, or would be.
     fn narrow_weight_grad(&mut self, node: &Node) -> Option<(Step, Vec<SlotId>)> {
-        self.choice.trained(&node.name)?;
+        self.choice.rule.trained(&node.name)?;
         let (dy, x) = (node.inputs[0], node.inputs[1]);
         let inputs = vec![self.turned(dy, Turn::Left), self.turned(x, Turn::Rows), self.value(dy)];
         Some((Step::new(Kernel::NarrowWeightGrad, Work::NarrowOverRows), inputs))
@@ -464,18 +539,23 @@ impl<'a> Draft<'a> {
     }
 
     /// `value` narrowed, once for all products that read it.
-    fn narrowed(&mut self, value: Value, format: Format) -> SlotId {
-        if let Some(&slot) = self.narrowed.get(&(value, format)) {
+    fn narrowed(&mut self, value: Value, kind: Kind) -> SlotId {
+        if let Some(&slot) = self.narrowed.get(&(value, kind)) {
             return slot;
         }
         let from = self.value(value);
         let Shape { rows, width } = self.graph.shape(value);
-        let to = self.block(Narrowing::len(format, self.capacity.count(rows), width));
-        self.slots[to].contents = Contents::Narrowed(format, width);
+        let rows = self.capacity.count(rows);
+        let kernel = match kind {
+            Kind::Narrow(format) => Kernel::Narrow(format),
+            Kind::Coded => Kernel::Code,
+        };
+        let to = self.block(kind.floats(rows, width));
+        self.slots[to].contents = Contents::Narrowed(kind, width);
         // Where it has been there for a while, beside what comes before: then it costs no barrier.
         let phase = self.slots[from].ready.max(self.phase.saturating_sub(1));
-        self.step(phase, Step::new(Kernel::Narrow(format), Work::First), vec![from], &[to]);
-        self.narrowed.insert((value, format), to);
+        self.step(phase, Step::new(kernel, Work::First), vec![from], &[to]);
+        self.narrowed.insert((value, kind), to);
         to
     }
 

@@ -18,7 +18,7 @@ use crate::kernels::{self, Call, Effort};
 use crate::narrow::Dot;
 use crate::team::{Team, Worker};
 use band::Stretch;
-use constants::{Constant, Shelf};
+use constants::{Constant, Shelf, Wanted};
 use draft::{Count, Deal, Draft, Drafted, Home, Slot, SlotId, Step};
 
 mod band;
@@ -30,8 +30,8 @@ mod layout;
 mod precision;
 
 pub(crate) use fuse::After;
-use precision::Choice;
 pub use precision::Precision;
+use precision::{Choice, Rule};
 
 /// The most inputs and outputs of a step, which are bound on the stack: the gradient of an adaptive softmax with fourteen
 /// clusters has thirty.
@@ -81,7 +81,7 @@ pub struct Cpu {
     isa: Isa,
     dot: Dot,
     sharing: Sharing,
-    choice: Choice,
+    rule: Rule,
     /// Rows that a worker takes through a band at once.
     band: usize,
     shelf: Shelf,
@@ -105,7 +105,7 @@ impl Cpu {
             isa,
             dot: Dot::best(isa),
             sharing: Sharing::Worthwhile,
-            choice: Choice::default(),
+            rule: Rule::default(),
             band: band::ROWS,
             shelf: Shelf::default(),
         }
@@ -117,16 +117,16 @@ impl Cpu {
         Self { sharing: Sharing::Always, ..self }
     }
 
-    /// Holds and multiplies weights in this precision, except those of heads with few outputs.
+    /// Holds and multiplies weights in this precision, except those of heads with few outputs, and small tables.
     #[must_use]
     pub fn with_precision(self, precision: Precision) -> Self {
-        Self { choice: Choice { precision, ..self.choice }, ..self }
+        Self { rule: Rule { precision, ..self.rule }, ..self }
     }
 
     /// Says by name which weights stay in `f32` whatever the precision, instead of those of heads with few outputs.
     #[must_use]
     pub fn keeping_wide(self, wide: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self { choice: Choice { wide: Some(Arc::new(wide)), ..self.choice }, ..self }
+        Self { rule: Rule { wide: Some(Arc::new(wide)), ..self.rule }, ..self }
     }
 
     /// Multiplies narrow numbers by these instructions: for tests and measurements.
@@ -157,7 +157,16 @@ impl Cpu {
 
     /// What it holds and multiplies weights in.
     pub fn precision(&self) -> Precision {
-        self.choice.precision
+        self.rule.precision
+    }
+
+    /// Whether a plan that wants these may be only near `f32` elsewhere, too.
+    fn is_near(&self, wanted: &[Wanted]) -> bool {
+        match self.rule.precision {
+            Precision::F32 => false,
+            Precision::Bf16 | Precision::Int8 | Precision::Int4 => true,
+            Precision::Stored => wanted.iter().any(Wanted::is_narrow),
+        }
     }
 
     /// How many threads it has.
@@ -181,8 +190,9 @@ impl Backend for Cpu {
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
         let deal = Deal::new(self.team.size(), self.band, capacity);
+        let choice = Choice { rule: &self.rule, weights };
         let Drafted { slots, steps, stretches, outputs, wanted, floats, band, scratch } =
-            Draft::of(graph, capacity, &self.choice, deal);
+            Draft::of(graph, capacity, &choice, deal);
         if let Some(node) =
             graph.nodes().iter().find(|node| node.inputs.len() + node.outputs.len() + 2 > OPERANDS)
         {
@@ -200,7 +210,7 @@ impl Backend for Cpu {
             team: self.team.clone(),
             isa: self.isa,
             dot: self.dot,
-            near: self.choice.precision != Precision::F32 && !has_gradient(graph),
+            near: self.is_near(&wanted) && !has_gradient(graph),
             sharing: self.sharing,
             slots,
             steps,
@@ -282,7 +292,7 @@ impl Runner for Plan {
         let run = Context {
             isa: self.isa,
             dot: self.dot,
-            tiles: self.near && has_tiles(),
+            tiles: self.near && has_tiles(self.dot),
             near: self.near,
             batch,
             cache: pages_at(cache),
@@ -337,9 +347,9 @@ impl Runner for Plan {
 /// Numbers from which on several threads look for the largest.
 const WORTH_SHARING: usize = 1 << 15;
 
-/// Whether this machine multiplies tiles of `bf16`, and rounds to it.
-fn has_tiles() -> bool {
-    Dot::Amx.is_available() && Dot::Avx512Dot.is_available()
+/// Whether tiles of `bf16` are multiplied, and there is an instruction that rounds to it.
+fn has_tiles(dot: Dot) -> bool {
+    dot == Dot::Amx && Dot::Avx512Dot.is_available()
 }
 
 /// Whether an attention is differentiated, which must see the numbers that the attention saw.

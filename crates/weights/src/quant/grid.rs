@@ -1,20 +1,22 @@
 //! Blocks of 256 numbers as points of a grid: eight magnitudes at once are one of 256 known points.
 
+use super::Parts;
 use super::short::{float, word};
 
 /// Bytes: d (F16), then 8 × (four indices of the grid, 32 bits). Those bits hold four sign patterns of 7 bits and, on
-/// top, a scale s of 4. Number: (d · (0.5 + s) · 0.25) · magnitude, with its sign.
-pub(super) fn iq2_xxs(block: &[u8; 66], numbers: &mut [f32; 256]) {
-    let d = float(block, 0);
+/// top, a scale s of 4. Number: (d · (0.5 + s) · 0.25) · magnitude, with its sign. Here it is (d / 8 · (2s + 1)) · magnitude,
+/// which is the same: nothing is rounded before the last product.
+pub(super) fn iq2_xxs(block: &[u8; 66], parts: &mut Parts) {
+    parts.scale = float(block, 0) * 0.125;
     let runs = block[2..].as_chunks::<8>().0;
-    for (run, numbers) in runs.iter().zip(numbers.as_chunks_mut::<32>().0) {
+    for (group, (run, codes)) in runs.iter().zip(parts.codes.as_chunks_mut::<32>().0).enumerate() {
         let bits = word(run, 4);
-        let scale = d * (0.5 + (bits >> 28) as f32) * 0.25;
-        for (part, numbers) in numbers.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        parts.scale_steps[group] = (2 * (bits >> 28) + 1) as i8;
+        for (part, codes) in codes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
             let (point, signs) = (GRID[usize::from(run[part])], signs(bits >> (7 * part)));
-            for (i, number) in numbers.iter_mut().enumerate() {
-                let magnitude = scale * LEVELS[usize::from(point >> (2 * i) & 3)];
-                *number = if signs >> i & 1 == 1 { -magnitude } else { magnitude };
+            for (i, code) in codes.iter_mut().enumerate() {
+                let magnitude = LEVELS[usize::from(point >> (2 * i) & 3)];
+                *code = if signs >> i & 1 == 1 { 128 - magnitude } else { 128 + magnitude };
             }
         }
     }
@@ -28,7 +30,7 @@ fn signs(bits: u32) -> u32 {
 }
 
 /// The magnitudes; the fourth pair of bits occurs in no point.
-const LEVELS: [f32; 4] = [8.0, 25.0, 43.0, 0.0];
+const LEVELS: [u8; 4] = [8, 25, 43, 0];
 
 /// The points of the type: eight coordinates of two bits, the first in the lowest, in ascending order. They were chosen by
 /// whoever made the type (a cover of the lattice E8, thinned by how often points occur in models), so they can only be

@@ -1,8 +1,10 @@
 //! Numbers stored in blocks: a few bits each, with scales shared by a block. The types are GGUF's.
 //!
-//! Every type is a layout of bytes and one formula; both stand in the doc comment of its function. The formulas are
-//! evaluated in `f32`, operation by operation as the reference (ggml, and its Python twin `gguf`) writes them down, so the
-//! numbers are the reference's bit for bit.
+//! Every type is a layout of bytes and one formula; both stand in the doc comment of its function, which takes a block apart.
+//! The formulas are two, and evaluated in `f32`, operation by operation as the reference (ggml, and its Python twin `gguf`)
+//! writes them down, so the numbers are the reference's bit for bit.
+
+use glassformer_tensor::{Base, Bits, CodedRow, Coding, SUPER, Scales, half};
 
 mod grid;
 mod long;
@@ -68,6 +70,11 @@ impl Quant {
         }
     }
 
+    /// The type with this name.
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|quant| quant.name() == name)
+    }
+
     /// Numbers in a block.
     pub fn numbers(self) -> usize {
         match self {
@@ -93,35 +100,129 @@ impl Quant {
         }
     }
 
+    /// How its numbers are written, whatever the layout of its bytes.
+    pub fn coding(self) -> Coding {
+        let halves = |bits, base| Coding { bits, group: 32, base, scales: Scales::Halves };
+        let steps = |bits, group, base| Coding { bits, group, base, scales: Scales::Steps };
+        match self {
+            Self::Q4_0 => halves(Bits::Four, Base::Offset(8)),
+            Self::Q4_1 => halves(Bits::Four, Base::Minimum),
+            Self::Q5_0 => halves(Bits::Six, Base::Offset(16)),
+            Self::Q5_1 => halves(Bits::Six, Base::Minimum),
+            Self::Q8_0 => halves(Bits::Eight, Base::Offset(128)),
+            Self::Q2K => steps(Bits::Four, 16, Base::Minimum),
+            Self::Q3K => steps(Bits::Four, 16, Base::Offset(4)),
+            Self::Q4K => steps(Bits::Four, 32, Base::Minimum),
+            Self::Q5K => steps(Bits::Six, 32, Base::Minimum),
+            Self::Q6K => steps(Bits::Six, 16, Base::Offset(32)),
+            Self::Iq2Xxs => steps(Bits::Eight, 32, Base::Offset(128)),
+        }
+    }
+
+    /// Whole blocks, taken apart one by one. Bytes after the last whole block are not looked at.
+    fn each(self, blocks: &[u8], take: impl FnMut(&Parts)) {
+        match self {
+            Self::Q4_0 => each(blocks, short::q4_0, take),
+            Self::Q4_1 => each(blocks, short::q4_1, take),
+            Self::Q5_0 => each(blocks, short::q5_0, take),
+            Self::Q5_1 => each(blocks, short::q5_1, take),
+            Self::Q8_0 => each(blocks, short::q8_0, take),
+            Self::Q2K => each(blocks, long::q2_k, take),
+            Self::Q3K => each(blocks, long::q3_k, take),
+            Self::Q4K => each(blocks, long::q4_k, take),
+            Self::Q5K => each(blocks, long::q5_k, take),
+            Self::Q6K => each(blocks, long::q6_k, take),
+            Self::Iq2Xxs => each(blocks, grid::iq2_xxs, take),
+        }
+    }
+
     /// The numbers of whole blocks as `f32`. Bytes after the last whole block are not looked at.
     pub fn widen(self, blocks: &[u8]) -> Vec<f32> {
-        match self {
-            Self::Q4_0 => each(blocks, short::q4_0),
-            Self::Q4_1 => each(blocks, short::q4_1),
-            Self::Q5_0 => each(blocks, short::q5_0),
-            Self::Q5_1 => each(blocks, short::q5_1),
-            Self::Q8_0 => each(blocks, short::q8_0),
-            Self::Q2K => each(blocks, long::q2_k),
-            Self::Q3K => each(blocks, long::q3_k),
-            Self::Q4K => each(blocks, long::q4_k),
-            Self::Q5K => each(blocks, long::q5_k),
-            Self::Q6K => each(blocks, long::q6_k),
-            Self::Iq2Xxs => each(blocks, grid::iq2_xxs),
-        }
+        let coding = self.coding();
+        let mut numbers = Vec::with_capacity(blocks.len() / self.bytes() * self.numbers());
+        self.each(blocks, |parts| {
+            for (group, codes) in parts.codes[..self.numbers()].chunks_exact(coding.group).enumerate() {
+                let scale = parts.scale * f32::from(parts.scale_steps[group]);
+                match coding.base {
+                    Base::Offset(offset) => {
+                        let offset = f32::from(offset);
+                        numbers.extend(codes.iter().map(|&code| scale * (f32::from(code) - offset)));
+                    }
+                    Base::Minimum => {
+                        let minimum = parts.minimum * f32::from(parts.minimum_steps[group]);
+                        numbers.extend(codes.iter().map(|&code| scale * f32::from(code) - minimum));
+                    }
+                }
+            }
+        });
+        numbers
+    }
+
+    /// Appends the codes and scales of whole blocks to `row`, as [`Quant::coding`] says.
+    pub(crate) fn take_apart(self, blocks: &[u8], row: &mut CodedRow) {
+        let coding = self.coding();
+        let groups = self.numbers() / coding.group;
+        self.each(blocks, |parts| {
+            row.codes.extend_from_slice(&parts.codes[..self.numbers()]);
+            row.scales.push(parts.scale);
+            if coding.scales == Scales::Steps {
+                row.scale_steps.extend_from_slice(&parts.scale_steps[..groups]);
+            }
+            if coding.base == Base::Minimum {
+                row.minima.push(parts.minimum);
+                if coding.scales == Scales::Steps {
+                    row.minimum_steps.extend_from_slice(&parts.minimum_steps[..groups]);
+                }
+            }
+        });
     }
 }
 
-/// A function from a block to its numbers, over all blocks.
-fn each<const BYTES: usize, const NUMBERS: usize>(
-    blocks: &[u8],
-    widen: impl Fn(&[u8; BYTES], &mut [f32; NUMBERS]),
-) -> Vec<f32> {
-    let blocks = blocks.as_chunks::<BYTES>().0;
-    let mut numbers = vec![0.0; blocks.len() * NUMBERS];
-    for (block, numbers) in blocks.iter().zip(numbers.as_chunks_mut::<NUMBERS>().0) {
-        widen(block, numbers);
+/// Appends a row of [`Coding::INT4`] as blocks of [`Quant::Q4_0`].
+///
+/// # Panics
+/// If the row is not one of whole blocks.
+pub fn put_together(row: &CodedRow, bytes: &mut Vec<u8>) {
+    let numbers = Quant::Q4_0.numbers();
+    assert_eq!(row.codes.len(), row.scales.len() * numbers, "codes of whole blocks");
+    for (codes, &scale) in row.codes.chunks_exact(numbers).zip(&row.scales) {
+        bytes.extend(half::round(scale).to_le_bytes());
+        bytes.extend((0..16).map(|i| codes[i] | codes[i + 16] << 4));
     }
-    numbers
+}
+
+/// A block, taken apart: codes, and a scale and a minimum for each group, which are the block's times a small integer.
+struct Parts {
+    codes: [u8; SUPER],
+    scale: f32,
+    minimum: f32,
+    scale_steps: [i8; SUPER / 16],
+    minimum_steps: [i8; SUPER / 16],
+}
+
+impl Parts {
+    /// The block is one group.
+    fn one_scale(&mut self, scale: f32) {
+        (self.scale, self.scale_steps[0]) = (scale, 1);
+    }
+
+    fn one_minimum(&mut self, minimum: f32) {
+        (self.minimum, self.minimum_steps[0]) = (minimum, 1);
+    }
+}
+
+/// A function that takes a block apart, over all blocks.
+fn each<const BYTES: usize>(
+    blocks: &[u8],
+    apart: impl Fn(&[u8; BYTES], &mut Parts),
+    mut take: impl FnMut(&Parts),
+) {
+    let (scale_steps, minimum_steps) = ([0; SUPER / 16], [0; SUPER / 16]);
+    let mut parts = Parts { codes: [0; SUPER], scale: 0.0, minimum: 0.0, scale_steps, minimum_steps };
+    for block in blocks.as_chunks::<BYTES>().0 {
+        apart(block, &mut parts);
+        take(&parts);
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +235,32 @@ mod tests {
             let (bytes, numbers) = (quant.bytes(), quant.numbers());
             assert_eq!(quant.widen(&vec![0; bytes]).len(), numbers, "{}", quant.name());
             assert_eq!(quant.widen(&vec![0; 3 * bytes + bytes - 1]).len(), 3 * numbers, "{}", quant.name());
+        }
+    }
+
+    #[test]
+    fn what_is_put_together_comes_apart_as_it_was() {
+        let mut random = glassformer_tensor::Random::new(2);
+        let numbers: Vec<f32> = (0..512).map(|_| random.normal()).collect();
+        let (mut row, mut again, mut bytes) = (CodedRow::default(), CodedRow::default(), Vec::new());
+        Coding::INT4.encode(&numbers, &mut row);
+        put_together(&row, &mut bytes);
+        assert_eq!(bytes.len(), 512 / Quant::Q4_0.numbers() * Quant::Q4_0.bytes());
+        Quant::Q4_0.take_apart(&bytes, &mut again);
+        assert_eq!(row, again);
+        assert_eq!(Quant::Q4_0.coding(), Coding::INT4);
+    }
+
+    #[test]
+    fn what_is_taken_apart_is_worth_the_same() {
+        let mut random = glassformer_tensor::Random::new(1);
+        for quant in Quant::ALL {
+            // Halves with small exponents, so that no number is beyond counting.
+            let blocks: Vec<u8> = (0..4 * quant.bytes()).map(|_| random.below(256) as u8 & 0x3f).collect();
+            let mut row = CodedRow::default();
+            quant.take_apart(&blocks, &mut row);
+            assert!(row.codes.iter().all(|&code| code <= quant.coding().most()), "{}", quant.name());
+            assert_eq!(row.decode(&quant.coding()), quant.widen(&blocks), "{}", quant.name());
         }
     }
 }

@@ -3,47 +3,50 @@
 //! In the 4- and 5-bit types, byte i holds number i in its low four bits and number i + 16 in its high four; fifth bits lie
 //! together in a word, number i's at bit i.
 
+use super::Parts;
 use crate::dtype::half;
 
 /// Bytes: scale d (F16), 16 × two 4-bit q. Number: d · (q − 8).
-pub(super) fn q4_0(block: &[u8; 18], numbers: &mut [f32; 32]) {
-    let d = float(block, 0);
-    fill(&block[2..], 0, numbers, |q| d * (f32::from(q) - 8.0));
+pub(super) fn q4_0(block: &[u8; 18], parts: &mut Parts) {
+    parts.one_scale(float(block, 0));
+    fill(&block[2..], 0, parts);
 }
 
 /// Bytes: scale d, minimum m (F16), 16 × two 4-bit q. Number: d · q + m.
-pub(super) fn q4_1(block: &[u8; 20], numbers: &mut [f32; 32]) {
-    let (d, m) = (float(block, 0), float(block, 2));
-    fill(&block[4..], 0, numbers, |q| d * f32::from(q) + m);
+pub(super) fn q4_1(block: &[u8; 20], parts: &mut Parts) {
+    parts.one_scale(float(block, 0));
+    parts.one_minimum(-float(block, 2));
+    fill(&block[4..], 0, parts);
 }
 
 /// Bytes: scale d (F16), fifth bits (32), 16 × two 4-bit q. Number: d · (q − 16).
-pub(super) fn q5_0(block: &[u8; 22], numbers: &mut [f32; 32]) {
-    let d = float(block, 0);
-    fill(&block[6..], word(block, 2), numbers, |q| d * (f32::from(q) - 16.0));
+pub(super) fn q5_0(block: &[u8; 22], parts: &mut Parts) {
+    parts.one_scale(float(block, 0));
+    fill(&block[6..], word(block, 2), parts);
 }
 
 /// Bytes: scale d, minimum m (F16), fifth bits (32), 16 × two 4-bit q. Number: d · q + m.
-pub(super) fn q5_1(block: &[u8; 24], numbers: &mut [f32; 32]) {
-    let (d, m) = (float(block, 0), float(block, 2));
-    fill(&block[8..], word(block, 4), numbers, |q| d * f32::from(q) + m);
+pub(super) fn q5_1(block: &[u8; 24], parts: &mut Parts) {
+    parts.one_scale(float(block, 0));
+    parts.one_minimum(-float(block, 2));
+    fill(&block[8..], word(block, 4), parts);
 }
 
 /// Bytes: scale d (F16), 32 × q (I8). Number: q · d.
-pub(super) fn q8_0(block: &[u8; 34], numbers: &mut [f32; 32]) {
-    let d = float(block, 0);
-    for (number, &q) in numbers.iter_mut().zip(&block[2..]) {
-        *number = f32::from(q.cast_signed()) * d;
+pub(super) fn q8_0(block: &[u8; 34], parts: &mut Parts) {
+    parts.one_scale(float(block, 0));
+    for (code, &q) in parts.codes.iter_mut().zip(&block[2..]) {
+        *code = q ^ 128;
     }
 }
 
-/// Numbers from their low four bits, two a byte, and their fifth bits, one a bit of `fifth`.
-fn fill(nibbles: &[u8], fifth: u32, numbers: &mut [f32; 32], number: impl Fn(u8) -> f32) {
-    let (low, high) = numbers.split_at_mut(16);
+/// Codes from their low four bits, two a byte, and their fifth bits, one a bit of `fifth`.
+fn fill(nibbles: &[u8], fifth: u32, parts: &mut Parts) {
+    let (low, high) = parts.codes[..32].split_at_mut(16);
     for (i, &byte) in nibbles.iter().enumerate() {
         let bit = |at: usize| ((fifth >> at) as u8 & 1) << 4;
-        low[i] = number(byte & 15 | bit(i));
-        high[i] = number(byte >> 4 | bit(i + 16));
+        low[i] = byte & 15 | bit(i);
+        high[i] = byte >> 4 | bit(i + 16);
     }
 }
 

@@ -8,7 +8,7 @@ use glassformer::cpu::ceilings;
 use glassformer::cpu::isa::Isa;
 use glassformer::cpu::narrow::Format;
 use glassformer::cpu::team::Team;
-use glassformer::tensor::Buffer;
+use glassformer::tensor::{Buffer, Coding};
 use serde_json::{Value, json};
 
 /// How often each is measured; the best counts, as a ceiling should.
@@ -29,8 +29,8 @@ pub struct Ceilings {
 }
 
 impl Ceilings {
-    /// On as many threads as `cpu` has; `bytes` is what its weights take.
-    pub fn measure(cpu: &Cpu, bytes: usize) -> Self {
+    /// On as many threads as `cpu` has; `bytes` is what its weights take, and `stored` what most are stored in.
+    pub fn measure(cpu: &Cpu, bytes: usize, stored: Option<Coding>) -> Self {
         let team = Team::new(NonZeroUsize::new(cpu.threads()).unwrap_or(NonZeroUsize::MIN));
         let isa = Isa::best();
         let bytes = bytes.clamp(1 << 20, MOST_BYTES);
@@ -44,7 +44,7 @@ impl Ceilings {
         };
         Self {
             multiply_adds: best(&|| 2.0 * ceilings::multiply_adds(isa, &team)) / 1e9,
-            tiles: cpu.format().and_then(tiles),
+            tiles: cpu.format(stored).and_then(tiles),
             reading: best(&|| 4.0 * ceilings::reading(isa, &team, &numbers, times)) / 1e9,
             bytes,
         }

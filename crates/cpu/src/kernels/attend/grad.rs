@@ -111,8 +111,7 @@ pub(super) unsafe fn attend_grad(
     let desk = Desk { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
     // As a rule every sequence has keys of its own, and nobody needs to look for others that share them.
     let apart = (1..spans.len()).all(|s| key_sequence(call, s - 1) < key_sequence(call, s));
-    let leads =
-        |s: usize| apart || (0..s).all(|before| key_sequence(call, before) != key_sequence(call, s));
+    let leads = |s: usize| apart || (0..s).all(|before| key_sequence(call, before) != key_sequence(call, s));
     let mut job = Job { call: *call, given, outputs, desk, apart };
     match op.relative {
         Relative::None | Relative::Alibi => worker.share(spans.len() * op.key_heads, |item| {

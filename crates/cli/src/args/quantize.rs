@@ -1,0 +1,57 @@
+//! What `quantize` understands.
+
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum;
+
+pub const QUANTIZE: &str = "\
+Examples:
+  glassformer quantize FOLDER --to int8 --out SMALL
+  glassformer quantize FOLDER --to int4 --out SMALL --text sample.txt            how far its logits are from what they were
+  glassformer quantize FOLDER --to int8 --out SMALL --data dev.tsv.gz --words zh   and its BLEU or perplexity
+  glassformer generate --model SMALL \"Once upon a time\"
+";
+
+#[derive(clap::Args)]
+pub struct Quantize {
+    /// The model: a folder
+    #[arg(value_name = "MODEL", required_unless_present = "model")]
+    pub path: Option<PathBuf>,
+    /// The same, as with other verbs
+    #[arg(long, value_name = "MODEL", conflicts_with = "path")]
+    pub model: Option<PathBuf>,
+    /// How many bits weights get; those known to be sensitive keep 32
+    #[arg(long, value_enum)]
+    pub to: To,
+    /// The folder to write
+    #[arg(long, value_name = "DIR")]
+    pub out: PathBuf,
+    /// A file with a text on each line, on which the logits of both models are compared; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub text: Vec<PathBuf>,
+    /// A file with questions and right answers, or of text, on which both are evaluated as by evaluate; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub data: Vec<PathBuf>,
+    /// How BLEU tells words apart: 13a, zh or none
+    #[arg(long, value_name = "WORDS", default_value = "13a", value_parser = ["13a", "zh", "none"])]
+    pub words: String,
+    /// The most examples of --data
+    #[arg(long, value_name = "N")]
+    pub limit: Option<usize>,
+    /// The result as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl Quantize {
+    /// Where the model is.
+    pub fn model(&self) -> &Path {
+        self.path.as_deref().or(self.model.as_deref()).unwrap_or(Path::new("."))
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum To {
+    Int8,
+    Int4,
+}

@@ -1,0 +1,176 @@
+//! `glassformer quantize`: a model written again in few bits, and how far it is from what it was.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use glassformer::cpu::Precision;
+use glassformer::families::{Quantize, Written, copy_beside};
+use glassformer::tasks::Comparison;
+use glassformer::train::Evaluate;
+use glassformer::train::config::Source;
+use glassformer::{Reader, tasks};
+use serde_json::{Map, Value, json};
+
+use crate::args::{Quantize as Args, To};
+use crate::console::{Console, result};
+use crate::failure::Failure;
+use crate::load;
+use crate::progress::Progress;
+use crate::texts::Texts;
+use crate::verbs::evaluate::words;
+
+pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
+    let how = match args.to {
+        To::Int8 => Quantize::Int8,
+        To::Int4 => Quantize::Int4,
+    };
+    let model = args.model();
+    check(model, &args.out)?;
+    let texts = texts(args)?;
+    let checkpoint = load::checkpoint(model, console)?;
+    copy_beside(model, &args.out)?;
+    let written = how.write(&checkpoint.model, &args.out.join("model.safetensors"))?;
+    let logits = if texts.is_empty() {
+        None
+    } else {
+        let [before, after] = BOTH.map(|precision| Arc::new(console.cpu(precision)));
+        let before = Reader::new(checkpoint, tasks::tokenizer(model)?, before)?;
+        let after = Reader::open(&args.out, after)?;
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        Some(before.compare(&after, &texts)?)
+    };
+    let scores = scores(args, console)?;
+    let told = Told { written, texts: texts.len(), logits, scores };
+    result(&if args.json { format!("{}\n", told.json()) } else { told.lines() })
+}
+
+/// What the model runs in, and what was made of it.
+const BOTH: [Precision; 2] = [Precision::F32, Precision::Stored];
+
+/// Refuses models that are no folders of full weights, and to write over the model itself.
+fn check(model: &Path, out: &Path) -> Result<(), Failure> {
+    let shown = model.display();
+    let known = ["config.json", "formula.toml"].iter().any(|name| model.join(name).is_file());
+    if model.exists() && !known {
+        return Err(Failure::new(
+            format!("{shown} is no folder with config.json or formula.toml"),
+            "give the model as it was published; what is in few bits already is run as it is",
+        ));
+    }
+    let same = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
+    if same(model, out) {
+        return Err(Failure::new(
+            "--out is the model itself",
+            "give another folder: the model is read while it is written",
+        ));
+    }
+    Ok(())
+}
+
+/// The lines of the given files that have something in them.
+fn texts(args: &Args) -> Result<Vec<String>, Failure> {
+    if args.text.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut reading = Texts { texts: Vec::new(), file: args.text.clone() }.read()?;
+    let mut texts = Vec::new();
+    loop {
+        let chunk = reading.chunk()?;
+        if chunk.is_empty() {
+            return Ok(texts);
+        }
+        texts.extend(chunk.into_iter().filter(|text| !text.trim().is_empty()));
+    }
+}
+
+/// A score by name, of the model and of what was made of it.
+type Score = (String, [f64; 2]);
+
+/// The scores of both models on the data that was given.
+fn scores(args: &Args, console: &Console) -> Result<Vec<Score>, Failure> {
+    if args.data.is_empty() {
+        return Ok(Vec::new());
+    }
+    let source = |path: &std::path::PathBuf| Source {
+        path: path.clone(),
+        format: None,
+        columns: Vec::new(),
+        skip: 0,
+        weight: 1.0,
+    };
+    let sources: Vec<Source> = args.data.iter().map(source).collect();
+    let evaluate = Evaluate { objective: None, words: words(&args.words), beams: None, most: args.limit };
+    let progress = Progress::count("examples");
+    let mut found = Vec::new();
+    for (model, precision) in [args.model(), &args.out].into_iter().zip(BOTH) {
+        let backend = Arc::new(console.cpu(precision));
+        let tell = &mut |count| progress.advance(count as u64);
+        found.push(evaluate.run(model, &sources, backend, tell)?.scores);
+    }
+    progress.finish();
+    let after = found.pop().unwrap_or_default();
+    let before = found.pop().unwrap_or_default();
+    Ok(before.into_iter().zip(after).map(|((name, before), (_, after))| (name, [before, after])).collect())
+}
+
+/// What is told at the end.
+struct Told {
+    written: Written,
+    texts: usize,
+    logits: Option<Comparison>,
+    scores: Vec<Score>,
+}
+
+impl Told {
+    fn lines(&self) -> String {
+        let Self { written, texts, logits, scores } = self;
+        let mega = |bytes: usize| bytes as f64 / 1e6;
+        let mut lines = vec![format!(
+            "wrote {} tensors in few bits and {} in f32: {:.1} MB instead of {:.1} MB\n",
+            written.narrow,
+            written.wide,
+            mega(written.bytes),
+            mega(written.before)
+        )];
+        if let Some(Comparison { rows, same, cosine, least, largest, size }) = *logits {
+            let part = 100.0 * same as f64 / rows.max(1) as f64;
+            lines.push(format!(
+                "texts {texts}, rows of logits {rows}: cosine {cosine:.6} (least {least:.6}), largest difference {largest:.4} \
+                 where the largest logit is {size:.4}, the same best one in {part:.1} %\n"
+            ));
+        }
+        let score = |(name, [before, after]): &Score| {
+            format!("{name} {after:.4} instead of {before:.4}: {:+.4}\n", after - before)
+        };
+        lines.extend(scores.iter().map(score));
+        lines.concat()
+    }
+
+    fn json(&self) -> Value {
+        let Self { written, texts, logits, scores } = self;
+        let logits = logits.map(|logits| {
+            json!({
+                "texts": texts,
+                "rows": logits.rows,
+                "same_best": logits.same,
+                "cosine": logits.cosine,
+                "least_cosine": logits.least,
+                "largest_difference": logits.largest,
+                "largest_logit": logits.size,
+            })
+        });
+        let score = |(name, [before, after]): &Score| {
+            (name.clone(), json!({ "before": before, "after": after, "change": after - before }))
+        };
+        let scores: Map<String, Value> = scores.iter().map(score).collect();
+        json!({
+            "schema": 1,
+            "narrow": written.narrow,
+            "wide": written.wide,
+            "bytes": written.bytes,
+            "bytes_in_f32": written.before,
+            "logits": logits,
+            "scores": scores,
+        })
+    }
+}

@@ -1,0 +1,91 @@
+//! `glassformer quantize`.
+
+use glassformer::formula::named::{self, Size};
+use glassformer::{Formula, Weights};
+use serde_json::Value;
+
+use super::{folder, run, saved};
+
+const SIZE: Size = Size { width: 64, heads: 2, hidden: 128, layers: 2, vocabulary: 1100, length: 12 };
+
+fn decoder() -> Formula {
+    named::gpt2(SIZE)
+}
+
+/// Logits of a run in this precision.
+#[track_caller]
+fn logits(test: &str, model: &str, more: &[&str]) -> Vec<f32> {
+    let out = folder(&format!("{test}_logits")).join("out.safetensors");
+    let out = out.to_str().unwrap();
+    let args = ["forward", "--model", model, "--ids", "5 1017 9", "--out", out];
+    run(&[&args, more].concat()).ok();
+    Weights::open(out).unwrap().get("0.logits").unwrap().values().into_owned()
+}
+
+#[test]
+fn what_was_written_runs_with_the_bits_of_the_model_in_that_precision() {
+    let formulas =
+        [("decoder", decoder(), &[][..]), ("tied", named::marian(SIZE), &["--target-ids", "3 1099 7"])];
+    for (dtype, (kind, formula, more)) in
+        ["int8", "int4"].into_iter().flat_map(|dtype| formulas.clone().map(|formula| (dtype, formula)))
+    {
+        let test = format!("quantize_{kind}_{dtype}");
+        let (_, model) = saved(&test, formula);
+        let out = folder(&format!("{test}_small"));
+        let out = out.to_str().unwrap();
+        let told = run(&["quantize", &model, "--to", dtype, "--out", out, "--json"]).ok();
+        let told: Value = serde_json::from_str(&told).unwrap();
+        assert_eq!(told["schema"], 1);
+        assert!(told["bytes"].as_u64() < told["bytes_in_f32"].as_u64().map(|bytes| bytes / 3), "{told}");
+        let logits = |model: &str, dtype: &str| logits(&test, model, &[more, &["--dtype", dtype]].concat());
+        assert_eq!(logits(out, dtype), logits(&model, dtype), "{kind} in {dtype}");
+        // Widened, they are other numbers than the model's, but near.
+        let (wide, exact) = (logits(out, "f32"), logits(&model, "f32"));
+        assert_ne!(wide, exact);
+        assert!(wide.iter().zip(&exact).all(|(a, b)| (a - b).abs() < 0.5), "{kind} in {dtype}");
+    }
+}
+
+#[test]
+fn what_cannot_be_done_is_refused() {
+    let (_, model) = saved("quantize_refused", decoder());
+    let out = folder("quantize_refused_small");
+    let out = out.to_str().unwrap();
+    run(&["quantize", &model, "--out", out]).refused("--to");
+    run(&["quantize", &model, "--out", out, "--to", "int2"]).refused("int2");
+    run(&["quantize", &model, "--out", &model, "--to", "int8"])
+        .refused_with("--out is the model", "another folder");
+    run(&["quantize", out, "--out", &model, "--to", "int8"])
+        .refused_with("no folder with config.json", "as it was published");
+    run(&["quantize", "/nowhere", "--out", out, "--to", "int8"]).refused("there is no folder or file");
+}
+
+#[test]
+fn damaged_files_are_refused() {
+    let (_, model) = saved("quantize_damaged", decoder());
+    let out = folder("quantize_damaged_small");
+    run(&["quantize", &model, "--to", "int8", "--out", out.to_str().unwrap()]).ok();
+    let file = out.join("model.safetensors");
+    let good = std::fs::read(&file).unwrap();
+    let written = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        run(&["generate", "--model", out.to_str().unwrap(), "--ids", "5", "--dtype", "stored"])
+    };
+    written(&good).ok();
+    written(&good[..good.len() - 1]).refused("model.safetensors");
+    let replaced = |from: &str, to: &str| {
+        let at = good.windows(from.len()).position(|window| window == from.as_bytes()).unwrap();
+        [&good[..at], to.as_bytes(), &good[at + from.len()..]].concat()
+    };
+    written(&replaced(r#"\"int8\""#, r#"\"int9\""#)).refused("unknown type");
+    let length = 8 + u64::from_le_bytes(good[..8].try_into().unwrap()) as usize;
+    let header: Value = serde_json::from_slice(&good[8..length]).unwrap();
+    let start = |name: &str| length + header[name]["data_offsets"][0].as_u64().unwrap() as usize;
+    let mut scales = good.clone();
+    scales[start("target.embed.tokens.scale")..][..4].copy_from_slice(&f32::NAN.to_le_bytes());
+    written(&scales).refused("NaN");
+    // -128 is no integer of ours, but a number all the same.
+    let mut integers = good.clone();
+    integers[start("target.embed.tokens")] = 0x80;
+    written(&integers).ok();
+}

@@ -1,0 +1,92 @@
+//! Products of weights in few bits, and lookups in tables of them: see [`crate::narrow::coded`].
+
+use glassformer_graph::ops::Lookup;
+use glassformer_tensor::Coding;
+
+use super::Call;
+use super::linear::finish;
+use super::split::over_rows;
+use crate::narrow;
+use crate::narrow::coded::{Product, Rows, Weight};
+use crate::plan::After;
+
+/// Rows narrowed for products. Input: x. Output: as [`Rows`] writes it.
+///
+/// # Safety
+/// As [`Call`] says; the output has room for all rows.
+pub(super) unsafe fn narrow(call: Call<'_>) {
+    let (x, to) = (call.inputs[0], call.outputs[0].data);
+    let narrowing = Rows { rows: x.rows, k: x.width, from: x.data, stride: x.width, to };
+    over_rows(call.worker, x.rows, x.width, |rows| {
+        for row in rows {
+            // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
+            unsafe { narrowing.run_row(call.run.isa, row) };
+        }
+    });
+}
+
+/// `y = after(x Wᵀ + b)`. Inputs: x narrowed, W coded, perhaps b, perhaps what `after` reads; x had `k` columns.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn product((coding, k): (Coding, usize), after: After, call: Call<'_>) {
+    let (bias, then) = finish(after, call);
+    let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+    let product = Product {
+        coding,
+        rows: y.rows,
+        k,
+        columns: y.width,
+        a: x.data,
+        b: w.data,
+        c: y.data,
+        c_stride: y.width,
+        bias,
+        then,
+    };
+    call.worker.share(product.items(), |item| {
+        // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
+        // this item.
+        unsafe { product.run_item(call.run.dot, item) };
+    });
+}
+
+/// Rows of a table of `words` rows. Input: the table, coded.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn lookup(op: &Lookup, coding: Coding, words: usize, call: Call<'_>) {
+    let table = call.inputs[0].data;
+    // SAFETY: the caller's promise; the row exists, and is as wide as y.
+    unsafe { rows(op, words, call, |row, out| Weight::decode(coding, table, row, out)) };
+}
+
+/// The same of a table in 8-bit integers.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn narrow_lookup(op: &Lookup, words: usize, call: Call<'_>) {
+    let table = call.inputs[0].data;
+    // SAFETY: the caller's promise; the row exists, and is as wide as y.
+    unsafe { rows(op, words, call, |row, out| narrow::Weight::decode(table, words, row, out)) };
+}
+
+/// Gives every row that is looked up to `decode`, with where it goes.
+///
+/// # Safety
+/// As [`Call`] says.
+unsafe fn rows(op: &Lookup, words: usize, call: Call<'_>, decode: impl Fn(usize, &mut [f32])) {
+    let y = call.outputs[0];
+    over_rows(call.worker, y.rows, y.width, |rows| {
+        for i in rows {
+            // SAFETY: row `i` exists, and nobody else writes it.
+            let out = unsafe { y.row_mut(i) };
+            let Some(row) = op.ids.id(call.run.batch, call.first + i) else {
+                out.fill(0.0);
+                continue;
+            };
+            assert!(row < words, "row {row} of {words}");
+            decode(row, out);
+        }
+    });
+}

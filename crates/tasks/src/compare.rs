@@ -1,0 +1,119 @@
+//! Two models side by side: how far the logits of one are from those of the other on the same texts.
+
+use glassformer_engine::{Asked, Sequence};
+use glassformer_formula::Head;
+
+use crate::{Error, Input, Long, Reader};
+
+/// How near two models are.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Comparison {
+    /// Rows of logits that were compared.
+    pub rows: usize,
+    /// Rows whose largest logit is the same one in both.
+    pub same: usize,
+    /// The mean over rows of the cosine of the angle between both.
+    pub cosine: f64,
+    /// The smallest of them.
+    pub least: f64,
+    /// The largest difference of two logits.
+    pub largest: f32,
+    /// The largest logit of the first model, without its sign.
+    pub size: f32,
+}
+
+impl Comparison {
+    /// One more row.
+    fn add(&mut self, a: &[f32], b: &[f32]) {
+        let dot = |x: &[f32], y: &[f32]| -> f64 {
+            x.iter().zip(y).map(|(&x, &y)| f64::from(x) * f64::from(y)).sum()
+        };
+        let best = |x: &[f32]| (0..x.len()).max_by(|&i, &j| x[i].total_cmp(&x[j]).then(j.cmp(&i)));
+        let lengths = (dot(a, a) * dot(b, b)).sqrt();
+        let cosine = if lengths > 0.0 { dot(a, b) / lengths } else { 1.0 };
+        self.least = if self.rows == 0 { cosine } else { self.least.min(cosine) };
+        self.cosine = (self.cosine * self.rows as f64 + cosine) / (self.rows + 1) as f64;
+        self.rows += 1;
+        self.same += usize::from(best(a) == best(b));
+        self.size = a.iter().fold(self.size, |most, x| most.max(x.abs()));
+        self.largest = a.iter().zip(b).fold(self.largest, |most, (x, y)| most.max((x - y).abs()));
+    }
+}
+
+impl Reader {
+    /// How near `other`, which is the same model in other numbers, is to this one on `texts`. What is too long for the models
+    /// is cut. The decoder of an encoder-decoder reads the text too.
+    ///
+    /// # Errors
+    /// If a text has nothing in it, or a model cannot run it.
+    pub fn compare(&self, other: &Self, texts: &[&str]) -> Result<Comparison, Error> {
+        let inputs: Vec<Input<'_>> = texts.iter().map(|&text| Input::One(text)).collect();
+        let longest = self.longest().unwrap_or(LONGEST).min(LONGEST);
+        let encoded = self.encode(&inputs, Long::Cut, Some(longest))?;
+        let output = match self.checkpoint().model.formula().head {
+            Head::Rows => "hidden",
+            Head::Words { .. }
+            | Head::Adaptive { .. }
+            | Head::Classes { .. }
+            | Head::Tags { .. }
+            | Head::Spans => "logits",
+        };
+        let mut found = Comparison::default();
+        for text in &encoded {
+            let sequence = self.told(self.sequence(text, Asked::All));
+            let mut both = [Vec::new(), Vec::new()];
+            for (reader, numbers) in [self, other].into_iter().zip(&mut both) {
+                reader.run_sequences(std::slice::from_ref(&sequence), output, |_, rows| {
+                    numbers.extend_from_slice(rows);
+                })?;
+            }
+            let rows = match output {
+                "hidden" => text.ids.len(),
+                _ if sequence.target.is_empty() => sequence.source.len(),
+                _ => sequence.target.len(),
+            };
+            let width = self.width(&both[0], rows);
+            for (a, b) in both[0].chunks_exact(width).zip(both[1].chunks_exact(width)) {
+                found.add(a, b);
+            }
+        }
+        Ok(found)
+    }
+
+    /// The numbers of one row, of which there are `rows`, or one for the whole text.
+    fn width(&self, numbers: &[f32], rows: usize) -> usize {
+        let whole = matches!(self.checkpoint().model.formula().head, Head::Classes { .. });
+        (numbers.len() / if whole { 1 } else { rows.max(1) }).max(1)
+    }
+
+    /// A sequence whose decoder, if there is one beside an encoder, reads the source behind the start token.
+    fn told(&self, mut sequence: Sequence) -> Sequence {
+        let both = !sequence.source.is_empty() && self.checkpoint().model.formula().target.is_some();
+        if both && sequence.target.is_empty() {
+            let start = self.checkpoint().config.get("decoder_start_token_id");
+            let start = start.and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
+            let read = sequence.source.iter().copied();
+            sequence.target = std::iter::once(start).chain(read).take(sequence.source.len()).collect();
+        }
+        sequence
+    }
+}
+
+/// The most tokens of a text that are compared: the scores of all words for each take memory.
+const LONGEST: usize = 512;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_rows_are_equal_and_others_are_told_apart() {
+        let mut found = Comparison::default();
+        found.add(&[1.0, 2.0, 3.0], &[1.0, 2.0, 3.0]);
+        assert_eq!((found.rows, found.same, found.largest, found.size), (1, 1, 0.0, 3.0));
+        assert!((found.cosine - 1.0).abs() < 1e-12);
+        found.add(&[1.0, 0.0, 0.0], &[0.0, 1.0, 0.0]);
+        assert_eq!((found.rows, found.same, found.largest, found.least), (2, 1, 1.0, 0.0));
+        assert!((found.cosine - 0.5).abs() < 1e-12);
+    }
+}

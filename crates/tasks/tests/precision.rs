@@ -1,0 +1,71 @@
+//! How far real models in narrow numbers are from themselves in `f32`, where they are: `GLASSFORMER_ASSETS`, by default
+//! `~/.cache/glassformer-assets`. What is not there is skipped, with a line that says so. The table is printed with
+//! `--nocapture`.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use glassformer_cpu::{Cpu, Precision};
+use glassformer_tasks::{Comparison, Reader};
+
+const ENGLISH: [&str; 3] = [
+    "Once upon a time, there was a little girl named Lily who loved to play outside in the sunshine.",
+    "The capital of France is Paris, and the river that flows through it is called the Seine.",
+    "A Transformer reads all words of a sentence at once, and lets each of them look at all others.",
+];
+const CHINESE: [&str; 2] = ["今天天气很好，我们去公园散步吧。", "请问火车站怎么走？"];
+
+fn asset(name: &str) -> Option<PathBuf> {
+    let home = || std::env::home_dir().map(|home| home.join(".cache/glassformer-assets"));
+    let path = std::env::var_os("GLASSFORMER_ASSETS").map(PathBuf::from).or_else(home)?.join(name);
+    if !path.exists() {
+        println!("skipped: {name} is not here");
+        return None;
+    }
+    // Some assets are a single GGUF file.
+    let entries = std::fs::read_dir(&path).ok()?.flatten().map(|entry| entry.path());
+    let gguf = entries.into_iter().find(|path| path.extension().is_some_and(|end| end == "gguf"));
+    Some(gguf.unwrap_or(path))
+}
+
+fn compared(name: &str, texts: &[&str], precisions: &[Precision]) -> Vec<Comparison> {
+    let Some(path) = asset(name) else { return Vec::new() };
+    let open = |precision| Reader::open(&path, Arc::new(Cpu::new(2).with_precision(precision))).unwrap();
+    let exact = open(Precision::F32);
+    let one = |&precision: &Precision| {
+        let found = exact.compare(&open(precision), texts).unwrap();
+        println!(
+            "| {name} | {precision} | {:.6} | {:.6} | {:.4} | {} of {} |",
+            found.cosine,
+            found.least,
+            found.largest / found.size,
+            found.same,
+            found.rows
+        );
+        found
+    };
+    precisions.iter().map(one).collect()
+}
+
+#[test]
+fn narrow_numbers_are_as_near_as_they_should_be() {
+    println!(
+        "| model | numbers | cosine of logits | least | largest difference, of the largest | same best |"
+    );
+    let all = [Precision::Bf16, Precision::Int8, Precision::Int4];
+    for (name, texts) in [("stories15m", &ENGLISH[..]), ("opus-zh-en", &CHINESE), ("minilm", &ENGLISH)] {
+        let found = compared(name, texts, &all);
+        for (found, (cosine, apart)) in found.iter().zip([(0.9995, 0.02), (0.995, 0.1), (0.9, 0.5)]) {
+            assert!(found.cosine > cosine && found.largest / found.size < apart, "{name}: {found:?}");
+        }
+    }
+}
+
+#[test]
+fn files_in_few_bits_run_as_they_are_stored() {
+    for name in ["smollm2", "qwen-coder-0.5b", "tinyllama"] {
+        for found in compared(name, &ENGLISH, &[Precision::Stored]) {
+            assert!(found.cosine > 0.99 && found.same * 10 >= found.rows * 8, "{name}: {found:?}");
+        }
+    }
+}

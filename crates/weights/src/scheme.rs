@@ -1,0 +1,108 @@
+//! Safetensors in few bits: how a file that we wrote says what its tensors are.
+//!
+//! The format has no type for blocks, so they are bytes, and `__metadata__` has an entry that maps names to types:
+//! `"glassformer.coding": "{\"head.weight\": \"int8\", …}"`. A type is `int8`, a tensor of `I8` beside one of `F32` called
+//! `….scale`, whose numbers the rows are multiplied by; or one of GGUF's, whose blocks then fill the rows of a tensor of `U8`: our
+//! [`INT4`] is `Q4_0`, blocks of a half, the scale, and 32 numbers of four bits around 8, those of the first sixteen in the low halves
+//! of bytes.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use crate::error::clip;
+use crate::safetensors::{Place, Unique};
+use crate::stored::{Scaling, Stored};
+use crate::{Dtype, Error, Quant};
+
+/// The entry of the metadata.
+pub const CODING: &str = "glassformer.coding";
+/// The entry that says whose names the tensors have.
+pub const NAMES: &str = "glassformer.names";
+/// What [`NAMES`] says where they are our own, whatever the configuration beside the file.
+pub const OURS: &str = "ours";
+/// The type that is no block.
+pub const INT8: &str = "int8";
+/// The type of weights in four bits.
+pub const INT4: &str = "Q4_0";
+
+/// What the tensors of a file are.
+pub(crate) struct Scheme<'a> {
+    path: &'a Path,
+    types: BTreeMap<String, String>,
+}
+
+impl<'a> Scheme<'a> {
+    /// As the metadata say; nothing where they say nothing.
+    pub(crate) fn read(path: &'a Path, metadata: &BTreeMap<String, String>) -> Result<Self, Error> {
+        let types = match metadata.get(CODING) {
+            None => BTreeMap::new(),
+            Some(text) => match serde_json::from_str::<Unique<String>>(text) {
+                Ok(types) => types.0,
+                Err(error) => {
+                    let reason = clip(&format!("{CODING} is no list of types: {error}"));
+                    return Err(Error::Syntax { path: path.into(), reason });
+                }
+            },
+        };
+        Ok(Self { path, types })
+    }
+
+    fn wrong(&self, name: &str, why: impl std::fmt::Display) -> Error {
+        Error::Syntax { path: self.path.into(), reason: clip(&format!("{CODING}: {name:?} {why}")) }
+    }
+
+    /// Gives the tensors in blocks their type and shape.
+    pub(crate) fn apply(&self, places: &mut [Place]) -> Result<(), Error> {
+        for (name, word) in self.types.iter().filter(|(_, word)| *word != INT8) {
+            let Some(quant) = Quant::named(word) else {
+                return Err(self.wrong(name, format_args!("has the unknown type {word:?}")));
+            };
+            let Some(place) = places.iter_mut().find(|place| place.name == *name) else {
+                return Err(self.wrong(name, "is not there"));
+            };
+            match (place.dtype, place.shape.as_slice()) {
+                (Dtype::U8, &[rows, bytes]) if bytes.is_multiple_of(quant.bytes()) => {
+                    let width = bytes / quant.bytes() * quant.numbers();
+                    place.dtype = Dtype::Blocks(quant);
+                    place.shape = vec![rows, width];
+                }
+                (dtype, shape) => {
+                    let bytes = quant.bytes();
+                    let (found, word) = (dtype.name(), quant.name());
+                    let why =
+                        format_args!("is {found} {shape:?}, and no rows of {word} of {bytes} bytes each");
+                    return Err(self.wrong(name, why));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives integers their scales, which are then no tensors of their own.
+    pub(crate) fn scale(&self, tensors: &mut Vec<(String, Stored)>) -> Result<(), Error> {
+        if self.types.is_empty() {
+            return Ok(());
+        }
+        let mut all: BTreeMap<String, Stored> = std::mem::take(tensors).into_iter().collect();
+        for name in self.types.iter().filter(|(_, word)| *word == INT8).map(|(name, _)| name) {
+            let Some(scales) = all.remove(&scale_of(name)) else {
+                return Err(self.wrong(name, "has no scales"));
+            };
+            let Some(stored) = all.get(name).filter(|stored| stored.dtype == Dtype::I8) else {
+                return Err(self.wrong(name, "is not there as I8"));
+            };
+            let rows = stored.shape.first() == scales.shape.first() && scales.shape.len() == 1;
+            let scaled =
+                stored.scaled(&scales, Scaling::Multiply).filter(|_| rows && stored.shape.len() == 2);
+            let Some(scaled) = scaled else { return Err(self.wrong(name, "has not a scale for each row")) };
+            all.insert(name.clone(), scaled);
+        }
+        tensors.extend(all);
+        Ok(())
+    }
+}
+
+/// The name of the scales of the tensor `name`.
+pub fn scale_of(name: &str) -> String {
+    format!("{name}.scale")
+}
