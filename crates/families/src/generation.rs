@@ -107,17 +107,30 @@ const HARMLESS: &[&str] = &[
 /// If a file cannot be read, or a key may change results and is not understood.
 pub fn generation(path: &Path, config: &Map<String, Value>) -> Result<Generation, Error> {
     let own = "generation_config.json";
-    let (file, keys) = if path.join(own).exists() {
-        (own, object(&path.join(own))?)
-    } else {
-        ("config.json", legacy(config))
-    };
-    let mut generation = Generation { positions: positions(config), ..Generation::default() };
-    generation.put(keys).map_err(|keys| Error::Options { file: file.to_owned(), keys })?;
-    Ok(generation)
+    if path.join(own).exists() {
+        return Generation::of(own, object(&path.join(own))?, config);
+    }
+    Generation::of("config.json", legacy(config), config)
 }
 
 impl Generation {
+    /// What the text of a `generation_config.json` says about a checkpoint with the configuration `config`.
+    ///
+    /// # Errors
+    /// If it is no JSON object, or a key may change results and is not understood.
+    pub fn parse(text: &str, config: &Map<String, Value>) -> Result<Self, Error> {
+        let file = "generation_config.json";
+        let bad = |error: serde_json::Error| Error::File { path: file.to_owned(), why: error.to_string() };
+        Self::of(file, serde_json::from_str(text).map_err(bad)?, config)
+    }
+
+    /// What `keys`, which stand in `file`, say.
+    fn of(file: &str, keys: Map<String, Value>, config: &Map<String, Value>) -> Result<Self, Error> {
+        let mut generation = Self { positions: positions(config), ..Self::default() };
+        generation.put(keys).map_err(|keys| Error::Options { file: file.to_owned(), keys })?;
+        Ok(generation)
+    }
+
     /// Adds options by the reference's names; they win over what is there, and null unsets.
     ///
     /// # Errors

@@ -14,7 +14,12 @@ use crate::Error;
 /// # Errors
 /// If a file cannot be read, or says something that may change results and is not understood.
 pub fn decoding(path: &Path, checkpoint: &Checkpoint) -> Result<Decoding, Error> {
-    let mut decoding = read(&generation(path, &checkpoint.config)?)?;
+    decoding_of(&generation(path, &checkpoint.config)?, checkpoint)
+}
+
+/// The same of what is said about generating.
+pub(crate) fn decoding_of(given: &Generation, checkpoint: &Checkpoint) -> Result<Decoding, Error> {
+    let mut decoding = read(given)?;
     let target = checkpoint.model.formula().target.as_ref();
     decoding.positions = decoding.positions.or(target.and_then(|side| side.stack.position.count()));
     Ok(decoding)

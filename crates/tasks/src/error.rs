@@ -77,4 +77,15 @@ impl Error {
             other => other,
         }
     }
+
+    /// The same error about the text that part number `text` is of, where texts were given in parts.
+    #[must_use]
+    pub fn owned_by(self, owners: &[usize]) -> Self {
+        let owner = |text: usize| owners.get(text).copied().unwrap_or(text);
+        match self {
+            Self::Long { text, tokens, limit } => Self::Long { text: owner(text), tokens, limit },
+            Self::Text { text, what, hint } => Self::Text { text: owner(text), what, hint },
+            other => other,
+        }
+    }
 }

@@ -57,4 +57,4 @@ pub use open::{chat_template, complete, open, tokenizer};
 pub use reader::Reader;
 pub use tag::{Entity, Merge, Tag};
 pub use translate::{Split, Translate};
-pub use writer::{Generate, Tell, Writer, Written, silent};
+pub use writer::{Files, Generate, Tell, Writer, Written, silent};

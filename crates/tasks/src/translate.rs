@@ -86,7 +86,7 @@ impl Writer {
             layouts.push(layout);
         }
         let mut tell = |_: usize, _: &str| ControlFlow::Continue(());
-        let written = self.write(sources, &generate, &mut tell).map_err(|error| owned(error, &owners))?;
+        let written = self.write(sources, &generate, &mut tell).map_err(|error| error.owned_by(&owners))?;
         let sentence = |index: usize| written[index].first().map_or("", |written| written.text.trim());
         let line = |laid: &Vec<Laid<'_>>| put_together(laid, sentence);
         Ok(layouts.iter().map(|layout| layout.iter().map(line).collect::<Vec<_>>().join("\n")).collect())
@@ -219,16 +219,6 @@ fn put_together<'w>(laid: &[Laid<'_>], sentence: impl Fn(usize) -> &'w str) -> S
         }
     }
     line + gap
-}
-
-/// The error about a sentence as one about the text that it is in.
-fn owned(error: Error, owners: &[usize]) -> Error {
-    let owner = |text: usize| owners.get(text).copied().unwrap_or(text);
-    match error {
-        Error::Long { text, tokens, limit } => Error::Long { text: owner(text), tokens, limit },
-        Error::Text { text, what, hint } => Error::Text { text: owner(text), what, hint },
-        other => other,
-    }
 }
 
 impl Writer {

@@ -5,10 +5,12 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use glassformer_engine::{Decoding, Event, Finish, Generated, Generator, Request, Room};
-use glassformer_families::{Checkpoint, generation};
+use glassformer_families::{self as families, Checkpoint, Generation, generation};
 use glassformer_graph::Backend;
 use glassformer_tokens::{ChatTemplate, Special, Tokenizer};
+use glassformer_weights::Weights;
 
+use crate::decoding::decoding_of;
 use crate::reader::longest;
 use crate::stop::{Held, StopTexts};
 use crate::{Error, Long};
@@ -31,6 +33,21 @@ pub struct Writer {
     usual: Generate,
     backend: Arc<dyn Backend>,
     generator: Mutex<Option<(Room, Generator)>>,
+}
+
+/// A model as part of a program: the files of a folder in Hugging Face layout.
+#[derive(Clone, Copy, Debug)]
+pub struct Files {
+    /// `config.json`.
+    pub config: &'static str,
+    /// `generation_config.json`.
+    pub generation: &'static str,
+    /// `tokenizer.json`.
+    pub tokenizer: &'static str,
+    /// `tokenizer_config.json`.
+    pub tokenizer_config: &'static str,
+    /// `model.safetensors`.
+    pub weights: &'static [u8],
 }
 
 /// How text is written. [`Writer::usual`] gives what the model's files say, to be changed.
@@ -78,13 +95,37 @@ impl Writer {
     /// # Errors
     /// If its tokenizer or what it says about generating cannot be read, or it writes nothing.
     pub fn new(checkpoint: Checkpoint, path: &Path, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        let generation = generation(path, &checkpoint.config)?;
+        let tokenizer = crate::tokenizer(path)?;
+        let template = crate::chat_template(path, &tokenizer)?;
+        Self::assemble(checkpoint, (tokenizer, template), &generation, backend)
+    }
+
+    /// A model that is part of the program.
+    ///
+    /// # Errors
+    /// As for [`Writer::open`].
+    pub fn carried(files: &Files, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        let weights =
+            Weights::from_bytes("model.safetensors", files.weights).map_err(families::Error::from)?;
+        let checkpoint = families::from_parts(files.config, weights)?;
+        let generation = Generation::parse(files.generation, &checkpoint.config)?;
+        let tokenizer = Tokenizer::from_json(files.tokenizer, files.tokenizer_config)?;
+        Self::assemble(checkpoint, (tokenizer, None), &generation, backend)
+    }
+
+    fn assemble(
+        checkpoint: Checkpoint,
+        (tokenizer, template): (Tokenizer, Option<ChatTemplate>),
+        generation: &Generation,
+        backend: Arc<dyn Backend>,
+    ) -> Result<Self, Error> {
         if checkpoint.model.formula().target.is_none() {
             return Err(Error::Head { task: "generate", needs: "a decoder", has: "an encoder alone" });
         }
-        let tokenizer = Arc::new(crate::tokenizer(path)?);
-        let template = crate::chat_template(path, &tokenizer)?;
-        let mut decoding = crate::decoding(path, &checkpoint)?;
-        let stop = crate::stop_strings(&generation(path, &checkpoint.config)?)?;
+        let tokenizer = Arc::new(tokenizer);
+        let mut decoding = decoding_of(generation, &checkpoint)?;
+        let stop = crate::stop_strings(generation)?;
         if decoding.end.is_empty() {
             decoding.end.extend(tokenizer.special().eos);
         }

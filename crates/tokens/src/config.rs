@@ -59,6 +59,9 @@ impl Token {
 pub(crate) const NAMES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
+/// The key of `tokenizer_config.json` that lists the tokens that were added to the vocabulary.
+const ADDED: &str = "added_tokens_decoder";
+
 /// What is said of a tokenizer beside it.
 #[derive(Debug, Default)]
 pub(crate) struct Config {
@@ -83,11 +86,7 @@ impl Config {
         let mut values: Map<String, Value> = folder.json("tokenizer_config.json")?.unwrap_or_default();
         let model: Map<String, Value> = folder.json("config.json")?.unwrap_or_default();
         let mut added = Vec::new();
-        if let Some(Value::Object(tokens)) = values.get("added_tokens_decoder") {
-            let read =
-                |(id, token): (&String, &Value)| Some((id.parse().ok()?, Token::from_json(token, false)?));
-            added.extend(tokens.iter().filter_map(read));
-        } else {
+        if !values.contains_key(ADDED) {
             // Files of before: they overrule the first.
             values.extend(folder.json::<Map<_, _>>("special_tokens_map.json")?.unwrap_or_default());
             let tokens: Map<String, Value> = folder.json("added_tokens.json")?.unwrap_or_default();
@@ -96,11 +95,25 @@ impl Config {
                 |(content, id): (&String, &Value)| Some((u32::try_from(id.as_u64()?).ok()?, token(content)));
             added.extend(tokens.iter().filter_map(read));
         }
+        Ok(Self::of(values, &model, added))
+    }
+
+    /// What `tokenizer_config.json` alone says.
+    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
+        Ok(Self::of(serde_json::from_str(text)?, &Map::new(), Vec::new()))
+    }
+
+    fn of(values: Map<String, Value>, model: &Map<String, Value>, mut added: Vec<(u32, Token)>) -> Self {
+        if let Some(Value::Object(tokens)) = values.get(ADDED) {
+            let read =
+                |(id, token): (&String, &Value)| Some((id.parse().ok()?, Token::from_json(token, false)?));
+            added.extend(tokens.iter().filter_map(read));
+        }
         added.sort_by_key(|&(id, _)| id);
         let text = |map: &Map<String, Value>, key| map.get(key).and_then(Value::as_str).map(str::to_owned);
         let mut config = Self {
-            class: text(&values, "tokenizer_class").or_else(|| text(&model, "tokenizer_class")),
-            model_type: text(&model, "model_type"),
+            class: text(&values, "tokenizer_class").or_else(|| text(model, "tokenizer_class")),
+            model_type: text(model, "model_type"),
             places: added.iter().enumerate().map(|(at, (_, token))| (token.content.clone(), at)).collect(),
             added,
             named: Vec::new(),
@@ -108,7 +121,7 @@ impl Config {
             values,
         };
         config.read_special();
-        Ok(config)
+        config
     }
 
     fn read_special(&mut self) {

@@ -84,6 +84,15 @@ impl Tokenizer {
             None => Err(Error::Nothing { what: "tokenizer", folder: folder.0.to_path_buf(), hint: HINT }),
         }
     }
+
+    /// The tokenizer of a `tokenizer.json` and its `tokenizer_config.json` that are in memory.
+    ///
+    /// # Errors
+    /// If one of them is broken, or asks for what is not supported.
+    pub fn from_json(tokenizer: &str, config: &str) -> Result<Self, Error> {
+        let config = Config::parse(config).map_err(|error| Error::broken("tokenizer_config.json", error))?;
+        Self::from_library(Library::new(tokenizer.as_bytes(), "tokenizer.json")?, &config)
+    }
 }
 
 fn read_pieces(path: &Path) -> Result<pieces::File, Error> {
