@@ -3,7 +3,7 @@
 //! A [`Trace`] holds the named tensors of one run, taken by the graph's tap pass. A [`Walkthrough`] puts them in order:
 //! steps with a title, sentences, tensors, and the [`Claim`]s of a text about them, each judged. Renderers write a
 //! walkthrough out: [`Terminal`] for people, [`json`] for programs. [`document2`] is the first walkthrough: its data lies
-//! beside it, and nothing else here knows of it. [`Expected`] compares a run with tensors that were saved elsewhere.
+//! beside it, and nothing else here knows of it. A [`Tour`] walks through any model that writes, with any text. [`Expected`] compares a run with tensors that were saved elsewhere.
 //!
 //! No number that is shown is computed here. Each is an element of a tensor that the engine made.
 //!
@@ -22,6 +22,7 @@ pub mod document2;
 mod error;
 mod render;
 mod text;
+mod tour;
 mod trace;
 mod verify;
 mod walkthrough;
@@ -30,6 +31,7 @@ pub use claim::{Claim, Judged, OwnPlace, OwnTruth, Place, Relation, Verdict};
 pub use error::Error;
 pub use render::{Paint, Terminal, json};
 pub use text::{Lang, Text};
+pub use tour::{Detail, Tour};
 pub use trace::{Axis, Trace, Traced};
 pub use verify::{Expected, Mismatch, Verification};
 pub use walkthrough::{Fact, Labels, Layout, Score, Shown, Step, Style, Walkthrough, Words};
