@@ -1,0 +1,49 @@
+//! The translator in small, from the corpus in this repository: what the example promises, trained as it says.
+
+mod common;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use common::Folder;
+use glassformer_cpu::{Cpu, Precision};
+use glassformer_metrics::Words;
+use glassformer_train::config::Source;
+use glassformer_train::{Changes, Config, Ended, Evaluate, Run};
+
+/// What `examples/en-zh/README.md` says that it comes to.
+const BLEU: f64 = 12.0;
+
+#[test]
+fn the_small_translator_comes_to_what_its_example_says() {
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
+    let folder = Folder::new("en-zh-small");
+    let text = std::fs::read_to_string(examples.join("en-zh/small.toml")).expect("the example");
+    let text = text
+        .replace("../../runs/en-zh-small", "out")
+        .replace("../data", examples.join("data").to_str().expect("a path in Unicode"));
+    std::fs::write(folder.0.join("small.toml"), text).expect("the configuration");
+    std::fs::copy(examples.join("en-zh/small-formula.toml"), folder.0.join("small-formula.toml"))
+        .expect("the formula");
+
+    let config = Config::open(&folder.0.join("small.toml")).expect("the configuration is right");
+    let backend = Cpu::default().with_precision(Precision::Bf16).keeping_wide(|_| false);
+    let mut run = Run::open(config, &backend, Changes::Refuse, &mut |_| {}).expect("it can begin");
+    let ended = run.go(&|| false, &mut |_| {}).expect("it trains");
+    assert_eq!(ended, Ended::Done);
+
+    let evaluate = Evaluate { objective: None, words: Words::Chinese, beams: None, most: None };
+    let source = Source {
+        path: examples.join("data/tatoeba-short-valid.tsv.gz"),
+        format: None,
+        columns: Vec::new(),
+        skip: 0,
+        weight: 1.0,
+    };
+    let found = evaluate
+        .run(&folder.0.join("out/model"), &[source], Arc::new(Cpu::default()), &mut |_| {})
+        .expect("it can be evaluated");
+    let (name, bleu) = &found.scores[0];
+    println!("{name} {bleu:.2} on {} sentences", found.examples);
+    assert!(name == "bleu" && *bleu > BLEU, "{:?}", found.scores);
+}
