@@ -13,7 +13,11 @@ use crate::failure::Failure;
 use crate::{ids, load};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
-    let checkpoint = load::checkpoint(&args.model, console)?;
+    let mut checkpoint = load::checkpoint(&args.model, console)?;
+    if checkpoint.kind.is_empty() {
+        // A formula alone does not say which rows see all: here, only the user does.
+        checkpoint.global.clear();
+    }
     let model = &checkpoint.model;
     let mut sequences = sequences(args, model.formula())?;
     let inputs = inputs(&sequences);
