@@ -14,8 +14,8 @@ program=${GLASSFORMER:-glassformer}
 export LC_ALL=C.UTF-8
 mkdir -p "$out"
 
-# English as it is compared: lower case, letters and digits only.
-key='function key(text) { text = tolower(text); gsub(/[^a-z0-9]+/, " ", text); return text }'
+# English as it is compared: lower case, letters and digits only, no spaces around.
+key='function key(text) { text = tolower(text); gsub(/[^a-z0-9]+/, " ", text); gsub(/^ | $/, "", text); return text }'
 for name in tatoeba-dev 3am-captions-val newstest2018.en-zh tico19-test.en-zh; do
     zcat "$corpora/$name.tsv.gz"
 done | cut -f1 > "$out/held-out.en"
@@ -43,6 +43,7 @@ back() {
     done | pairs "$1"
 }
 
+pairs greetings < "$(dirname "$0")/greetings.tsv"
 zcat "$corpora/tatoeba-train.tsv.gz" | pairs everyday
 zcat "$corpora/3am-captions-train.tsv.gz" | pairs captions
 zcat "$corpora/xquad.tsv.gz" | pairs questions
