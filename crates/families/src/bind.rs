@@ -221,13 +221,27 @@ impl Constants for Bound {
     }
 }
 
+/// Columns and rows of a square that is turned at once.
+const SQUARE: usize = 16;
+
 /// Columns `from..to` of a matrix as rows.
 fn transposed(
     values: &[f32],
     (rows, columns): (usize, usize),
     (from, to): (usize, usize),
 ) -> Cow<'static, [f32]> {
-    (from..to).flat_map(|column| (0..rows).map(move |row| values[row * columns + column])).collect()
+    let mut turned = vec![0.0; (to - from) * rows];
+    // Square by square: a line of the cache is read and written as a whole.
+    for left in (from..to).step_by(SQUARE) {
+        for top in (0..rows).step_by(SQUARE) {
+            for column in left..(left + SQUARE).min(to) {
+                for row in top..(top + SQUARE).min(rows) {
+                    turned[(column - from) * rows + row] = values[row * columns + column];
+                }
+            }
+        }
+    }
+    Cow::Owned(turned)
 }
 
 impl Source for Bound {

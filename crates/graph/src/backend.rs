@@ -43,7 +43,7 @@ pub trait Runner: Send + Sync {
 }
 
 /// Where weights come from: a file, a map, a model being trained.
-pub trait Constants {
+pub trait Constants: Sync {
     /// The numbers of the weight `name`, row-major.
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>>;
 
@@ -59,7 +59,7 @@ pub trait Constants {
     }
 }
 
-impl<S: std::hash::BuildHasher> Constants for HashMap<String, Tensor, S> {
+impl<S: std::hash::BuildHasher + Sync> Constants for HashMap<String, Tensor, S> {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         HashMap::get(self, name).map(|tensor| Cow::Borrowed(tensor.data()))
     }
@@ -370,37 +370,6 @@ fn note<T: PartialEq>(list: &mut Vec<T>, item: T) {
     }
 }
 
-/// Reads the weights of `graph` that are wanted, checked: there, of the right size, finite. The largest come first: a weight is there twice
-/// while it is prepared, and nothing else is there yet.
-///
-/// # Errors
-/// The first weight that is not.
-fn checked<'a>(
-    graph: &Graph,
-    weights: &'a dyn Constants,
-    wanted: impl Fn(crate::Value) -> bool,
-    mut take: impl FnMut(crate::Value, Cow<'a, [f32]>),
-) -> Result<(), Error> {
-    let size = |shape: Shape| if let Rows::Fixed(rows) = shape.rows { rows * shape.width } else { 0 };
-    let mut leaves: Vec<_> = graph.leaves(Leaf::Weight).filter(|(value, _)| wanted(*value)).collect();
-    leaves.sort_by_key(|(_, info)| std::cmp::Reverse(size(info.shape)));
-    for (value, info) in leaves {
-        let shape = info.shape;
-        let missing = || Error::MissingWeight { name: info.name.clone(), shape: shape.to_string() };
-        let data = weights.get(&info.name).ok_or_else(missing)?;
-        let expected = size(shape);
-        if data.len() != expected {
-            let (name, found) = (info.name.clone(), data.len());
-            return Err(Error::WeightSize { name, shape: shape.to_string(), expected, found });
-        }
-        if let Some((index, &value)) = data.iter().enumerate().find(|(_, x)| !x.is_finite()) {
-            return Err(Error::NotFinite { name: info.name.clone(), index, value });
-        }
-        take(value, data);
-    }
-    Ok(())
-}
-
 impl Graph {
     /// Reads all weights of this graph from `weights`: each is there, of the right size, and finite.
     ///
@@ -409,21 +378,52 @@ impl Graph {
     pub fn read_weights<'a>(
         &self,
         weights: &'a dyn Constants,
-        take: impl FnMut(crate::Value, Cow<'a, [f32]>),
+        mut take: impl FnMut(crate::Value, Cow<'a, [f32]>),
     ) -> Result<(), Error> {
-        checked(self, weights, |_| true, take)
+        for value in self.weights() {
+            take(value, self.read_weight(weights, value)?);
+        }
+        Ok(())
     }
 
-    /// The same of those that are `wanted` alone.
+    /// Its weights, the largest first: a weight is there twice while it is prepared, and nothing else is there yet.
+    pub fn weights(&self) -> Vec<crate::Value> {
+        let mut leaves: Vec<_> = self.leaves(Leaf::Weight).collect();
+        leaves.sort_by_key(|(_, info)| std::cmp::Reverse(size(info.shape)));
+        leaves.into_iter().map(|(value, _)| value).collect()
+    }
+
+    /// Reads one weight: it is there, of the right size, and finite.
     ///
     /// # Errors
-    /// The first weight that is not.
-    pub fn read_wanted<'a>(
+    /// If it is not.
+    pub fn read_weight<'a>(
         &self,
         weights: &'a dyn Constants,
-        wanted: impl Fn(crate::Value) -> bool,
-        take: impl FnMut(crate::Value, Cow<'a, [f32]>),
-    ) -> Result<(), Error> {
-        checked(self, weights, wanted, take)
+        value: crate::Value,
+    ) -> Result<Cow<'a, [f32]>, Error> {
+        let crate::ValueInfo { name, shape, .. } = self.info(value);
+        let missing = || Error::MissingWeight { name: name.clone(), shape: shape.to_string() };
+        let data = weights.get(name).ok_or_else(missing)?;
+        let (expected, found) = (size(*shape), data.len());
+        if found != expected {
+            return Err(Error::WeightSize { name: name.clone(), shape: shape.to_string(), expected, found });
+        }
+        // Lines at once, which is quick; then one by one, in a line that has one.
+        let strange = |line: &[f32]| line.iter().fold(false, |found, x| found | !x.is_finite());
+        if let Some(line) = data.chunks(LINE).position(strange) {
+            let mut numbers = data.iter().enumerate().skip(line * LINE);
+            if let Some((index, &value)) = numbers.find(|(_, x)| !x.is_finite()) {
+                return Err(Error::NotFinite { name: name.clone(), index, value });
+            }
+        }
+        Ok(data)
     }
+}
+
+/// Numbers that are looked at together.
+const LINE: usize = 1024;
+
+fn size(shape: Shape) -> usize {
+    if let Rows::Fixed(rows) = shape.rows { rows * shape.width } else { 0 }
 }

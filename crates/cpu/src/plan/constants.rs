@@ -1,7 +1,7 @@
 //! What a plan holds that never changes: weights, packed or as they are, and tables of sines and cosines.
 
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use glassformer_graph::ops::{Rotate, Sinusoid};
 use glassformer_graph::{Constants, Error, Graph, Rows, Value, ValueInfo};
@@ -10,6 +10,7 @@ use glassformer_tensor::{Buffer, CodedRow, Coding, Integers};
 use crate::gemm::Packed;
 use crate::kernels::{Packs, position};
 use crate::narrow::{Format, Weight, coded};
+use crate::team::Team;
 
 /// Something to hold, not yet made.
 #[derive(Clone, Debug, PartialEq)]
@@ -85,12 +86,12 @@ impl Shelf {
 }
 
 /// Makes all that is wanted and not yet on the `shelf`. Each weight is read once, checked, and kept only in the forms that are
-/// used.
+/// used; the team shares the weights.
 pub(super) fn make(
     wanted: &[Wanted],
-    graph: &Graph,
-    weights: &dyn Constants,
+    (graph, weights): (&Graph, &dyn Constants),
     shelf: &Shelf,
+    team: &Team,
 ) -> Result<Vec<Arc<Constant>>, Error> {
     let label = |wanted: &Wanted| {
         let (value, form) = match wanted {
@@ -106,42 +107,52 @@ pub(super) fn make(
         Some(label) => shelf.find(&label),
         None => table(wanted).map(Arc::new),
     };
-    let mut made: Vec<Option<Arc<Constant>>> = wanted.iter().map(found).collect();
-    for (wanted, made) in wanted.iter().zip(&mut made).filter(|(_, made)| made.is_none()) {
-        let Some(constant) = as_stored(wanted, graph, weights)? else { continue };
+    let made: Vec<OnceLock<Arc<Constant>>> = wanted.iter().map(|_| OnceLock::new()).collect();
+    for (wanted, made) in wanted.iter().zip(&made) {
+        if let Some(constant) = found(wanted) {
+            let _ = made.set(constant);
+        }
+    }
+    let keep = |at: usize, constant: Constant| {
         let constant = Arc::new(constant);
-        if let Some(label) = label(wanted) {
+        if let Some(label) = label(&wanted[at]) {
             shelf.put(label, &constant);
         }
-        *made = Some(constant);
-    }
-    // A weight in no form at all is read too: it is checked all the same.
-    let done: HashSet<Value> = wanted
-        .iter()
-        .zip(&made)
-        .filter(|(_, made)| made.is_some())
-        .filter_map(|(wanted, _)| wanted.of())
-        .collect();
-    let open: HashSet<Value> = wanted
-        .iter()
-        .zip(&made)
-        .filter(|(_, made)| made.is_none())
-        .filter_map(|(wanted, _)| wanted.of())
-        .collect();
-    let unread = |value: Value| open.contains(&value) || !done.contains(&value);
-    graph.read_wanted(weights, unread, |value, data| {
-        for (wanted, made) in wanted.iter().zip(&mut made).filter(|(_, made)| made.is_none()) {
-            if let Some(constant) = weight(wanted, graph, value, &data) {
-                let constant = Arc::new(constant);
-                if let Some(label) = label(wanted) {
-                    shelf.put(label, &constant);
-                }
-                *made = Some(constant);
+        let _ = made[at].set(constant);
+    };
+    let prepare = |value: Value| -> Result<(), Error> {
+        let forms = || (0..wanted.len()).filter(|&at| wanted[at].of() == Some(value));
+        let open = || forms().filter(|&at| made[at].get().is_none());
+        for at in open() {
+            if let Some(constant) = as_stored(&wanted[at], graph, weights)? {
+                keep(at, constant);
             }
         }
-    })?;
-    // Every weight of a graph is read, so nothing is missing here.
-    Ok(made.into_iter().flatten().collect())
+        // A weight in no form at all is read too: it is checked all the same.
+        if open().next().is_some() || forms().next().is_none() {
+            let data = graph.read_weight(weights, value)?;
+            for at in open() {
+                if let Some(constant) = weight(&wanted[at], graph, &data) {
+                    keep(at, constant);
+                }
+            }
+        }
+        Ok(())
+    };
+    let values = graph.weights();
+    let errors: Vec<OnceLock<Error>> = values.iter().map(|_| OnceLock::new()).collect();
+    team.run(&|worker| {
+        worker.share(values.len(), |at| {
+            if let Err(error) = prepare(values[at]) {
+                let _ = errors[at].set(error);
+            }
+        });
+    });
+    match errors.into_iter().find_map(OnceLock::into_inner) {
+        Some(error) => Err(error),
+        // Every weight of a graph is read, so nothing is missing here.
+        None => Ok(made.into_iter().filter_map(OnceLock::into_inner).collect()),
+    }
 }
 
 impl Wanted {
@@ -215,10 +226,11 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
     Ok(Some(Constant::Coded(weight)))
 }
 
-fn weight(wanted: &Wanted, graph: &Graph, value: Value, data: &[f32]) -> Option<Constant> {
+/// What is wanted of a weight, from its numbers.
+fn weight(wanted: &Wanted, graph: &Graph, data: &[f32]) -> Option<Constant> {
     match *wanted {
-        Wanted::Plain(of) if of == value => Some(Constant::Plain(Buffer::from(data))),
-        Wanted::Packed(of, packs) if of == value => {
+        Wanted::Plain(_) => Some(Constant::Plain(Buffer::from(data))),
+        Wanted::Packed(value, packs) => {
             let width = graph.shape(value).width;
             let rows = data.len() / width.max(1);
             Some(Constant::Packed(match packs {
@@ -226,20 +238,15 @@ fn weight(wanted: &Wanted, graph: &Graph, value: Value, data: &[f32]) -> Option<
                 Packs::Rows => Packed::from_rows(data, rows, width),
             }))
         }
-        Wanted::Narrow(of, format) if of == value => {
+        Wanted::Narrow(value, format) => {
             let width = graph.shape(value).width;
             Some(Constant::Narrow(Weight::from_weight(format, data, data.len() / width.max(1), width)))
         }
-        Wanted::Coded(of, coding) if of == value => {
+        Wanted::Coded(value, coding) => {
             let width = graph.shape(value).width;
             Some(Constant::Coded(coded::Weight::from_weight(coding, data, data.len() / width.max(1), width)))
         }
-        Wanted::Plain(_)
-        | Wanted::Packed(..)
-        | Wanted::Narrow(..)
-        | Wanted::Coded(..)
-        | Wanted::Sinusoid(..)
-        | Wanted::Turns(..) => None,
+        Wanted::Sinusoid(..) | Wanted::Turns(..) => None,
     }
 }
 

@@ -203,7 +203,7 @@ impl Backend for Cpu {
             });
         }
         Ok(Box::new(Plan {
-            constants: constants::make(&wanted, graph, weights, &self.shelf)?,
+            constants: constants::make(&wanted, (graph, weights), &self.shelf, &self.team)?,
             limits: Limits::of(graph),
             graph: graph.clone(),
             capacity: *capacity,
