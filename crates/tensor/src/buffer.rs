@@ -2,27 +2,45 @@
 
 use std::ops::{Deref, DerefMut};
 
+use memmap2::MmapMut;
+
 /// How far apart, in bytes, the starts of buffers may be: one cache line, one AVX-512 register.
 const ALIGNMENT: usize = 64;
 
-/// A block of `f32`, zero at first, whose first element is aligned to 64 bytes.
-///
-/// It allocates a little too much and begins at the first aligned element: no `unsafe`, unlike a custom layout.
-/// The length never changes, so the data never moves.
-pub struct Buffer {
-    data: Vec<f32>,
-    start: usize,
-    len: usize,
+/// From how many bytes on a buffer asks for large pages: a page of 2 MiB is one entry of the tables that addresses go through, where
+/// pages of 4 KiB are 512, and it is there after one fault.
+const LARGE: usize = 4 << 20;
+
+/// A block of `f32`, zero at first, whose first element is aligned to 64 bytes. The length never changes, so the data never moves.
+pub struct Buffer(Storage);
+
+enum Storage {
+    /// A little too much, from the first aligned element: no `unsafe`, unlike a custom layout.
+    Small { data: Vec<f32>, start: usize, len: usize },
+    /// Pages of its own.
+    Large(MmapMut),
 }
 
 impl Buffer {
     /// `len` zeros.
     pub fn zeros(len: usize) -> Self {
+        if let Some(pages) = pages(len) {
+            return Self(Storage::Large(pages));
+        }
         let spare = ALIGNMENT / size_of::<f32>();
         let data = vec![0.0_f32; len + spare];
         let start = data.as_ptr().align_offset(ALIGNMENT).min(spare);
-        Self { data, start, len }
+        Self(Storage::Small { data, start, len })
     }
+}
+
+/// Large pages for so many zeros; `None` where they are few, or the system has none.
+fn pages(len: usize) -> Option<MmapMut> {
+    let bytes = len.checked_mul(size_of::<f32>()).filter(|&bytes| bytes >= LARGE)?;
+    let pages = MmapMut::map_anon(bytes).ok()?;
+    #[cfg(target_os = "linux")]
+    let _ = pages.advise(memmap2::Advice::HugePage); // small ones do as well
+    Some(pages)
 }
 
 impl From<&[f32]> for Buffer {
@@ -42,19 +60,25 @@ impl Clone for Buffer {
 impl Deref for Buffer {
     type Target = [f32];
     fn deref(&self) -> &[f32] {
-        &self.data[self.start..self.start + self.len]
+        match &self.0 {
+            Storage::Small { data, start, len } => &data[*start..start + len],
+            Storage::Large(pages) => bytemuck::cast_slice(pages),
+        }
     }
 }
 
 impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [f32] {
-        &mut self.data[self.start..self.start + self.len]
+        match &mut self.0 {
+            Storage::Small { data, start, len } => &mut data[*start..*start + *len],
+            Storage::Large(pages) => bytemuck::cast_slice_mut(pages),
+        }
     }
 }
 
 impl std::fmt::Debug for Buffer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "Buffer({} f32)", self.len)
+        write!(f, "Buffer({} f32)", self.len())
     }
 }
 
@@ -64,7 +88,7 @@ mod tests {
 
     #[test]
     fn every_buffer_starts_on_a_cache_line() {
-        for len in [0, 1, 7, 16, 1000] {
+        for len in [0, 1, 7, 16, 1000, LARGE / 4 - 1, LARGE / 4, LARGE / 4 + 1] {
             let buffer = Buffer::zeros(len);
             assert_eq!(buffer.len(), len);
             assert!(len == 0 || (buffer.as_ptr() as usize).is_multiple_of(ALIGNMENT));
