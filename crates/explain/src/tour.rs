@@ -78,7 +78,7 @@ impl Tour<'_> {
         };
         let trace = Trace::run(model, backend, &sequence)?;
         let words = self.words(read);
-        let mut steps = vec![self.tokens(), self.formula(model)];
+        let mut steps = vec![self.tokens(), Self::formula(model)];
         let mut chapter = String::new();
         for group in groups(&trace) {
             let place = Place::of(&group[0]);
@@ -138,9 +138,10 @@ impl Tour<'_> {
             text: Text { en: format!("{id}{}", more.0), zh: format!("{id}{}", more.1) },
         };
         let given = self.target.len() - self.written.min(self.target.len());
-        let begins = match self.source.is_empty() {
-            true => ("", ""),
-            false => ("  the decoder begins with it", "  解码器以它开始"),
+        let begins = if self.source.is_empty() {
+            ("", "")
+        } else {
+            ("  the decoder begins with it", "  解码器以它开始")
         };
         let source = self.source.iter().map(|&id| fact(id, ("", "")));
         let target = self.target[..given].iter().map(|&id| fact(id, begins));
@@ -158,7 +159,7 @@ impl Tour<'_> {
         }
     }
 
-    fn formula(&self, model: &Model) -> Step {
+    fn formula(model: &Model) -> Step {
         let formula = glassformer_formula::print::unicode(model.formula());
         Step {
             section: "formula".to_owned(),
