@@ -168,7 +168,7 @@ impl Training {
             None => (f64::from(loss), speed),
         };
         self.shown = Some((loss, speed));
-        self.bar.set_message(format!("loss {loss:.3}, {speed:.0} tokens/s"));
+        self.bar.set_message(format!("loss {loss:.3}, {speed:.0} rows/s"));
         self.bar.set_position(step as u64);
     }
 

@@ -23,6 +23,14 @@ pub enum Error {
         /// What may have been meant.
         nearest: String,
     },
+    /// What was written is not behind what was read.
+    #[error("{written} tokens cannot have been written after the first of {target}")]
+    Written {
+        /// How many tokens were written.
+        written: usize,
+        /// How many there are in the target.
+        target: usize,
+    },
     /// A claim about an element that its tensor does not have.
     #[error("{claim} is about element {place} of {tensor}, which is {shape:?}")]
     NoElement {

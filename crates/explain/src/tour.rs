@@ -70,7 +70,10 @@ impl Tour<'_> {
     /// # Errors
     /// If the model cannot run.
     pub fn walk(&self, model: &Model, backend: &dyn Backend) -> Result<Walkthrough, Error> {
-        let read = self.target.len().saturating_sub(1);
+        if self.written >= self.target.len() {
+            return Err(Error::Written { written: self.written, target: self.target.len() });
+        }
+        let read = self.target.len() - 1;
         let sequence = Sequence {
             source: self.source.clone(),
             target: self.target[..read].to_vec(),
@@ -99,7 +102,7 @@ impl Tour<'_> {
                 claims: Vec::new(),
             });
         }
-        for at in self.target.len() - self.written.min(self.target.len())..self.target.len() {
+        for at in self.target.len() - self.written..self.target.len() {
             steps.push(self.choice(&trace, at, &words)?);
         }
         steps.push(self.end());
@@ -137,7 +140,7 @@ impl Tour<'_> {
             name: Text::same(self.name(id)),
             text: Text { en: format!("{id}{}", more.0), zh: format!("{id}{}", more.1) },
         };
-        let given = self.target.len() - self.written.min(self.target.len());
+        let given = self.target.len() - self.written;
         let begins = if self.source.is_empty() {
             ("", "")
         } else {

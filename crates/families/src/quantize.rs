@@ -139,14 +139,15 @@ impl Planned {
             floats(file, &values)?;
             return Ok(Vec::new());
         };
+        if values.iter().any(|x| !x.is_finite()) {
+            return Err(wrong("holds numbers that are infinite or none: it cannot be written in few bits"));
+        }
         let width = self.shape.last().copied().unwrap_or(1).max(1);
         let (mut row, mut bytes, mut scales) = (CodedRow::default(), Vec::new(), Vec::new());
         for numbers in values.chunks_exact(width) {
             coding.encode(numbers, &mut row);
             if !row.is_finite() {
-                return Err(wrong(
-                    "holds numbers that are too large or none: it cannot be written in few bits",
-                ));
+                return Err(wrong("holds numbers that are too large: it cannot be written in few bits"));
             }
             bytes.clear();
             if coding == Coding::INT4 {

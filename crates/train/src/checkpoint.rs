@@ -63,7 +63,7 @@ impl Shelf {
         fs::create_dir_all(&folder).map_err(Error::io("create", &folder))?;
         let shelf = Self { folder, keep };
         for name in shelf.names()? {
-            if name.starts_with('.') {
+            if name.starts_with(".step-") || name.starts_with(".old-") {
                 let path = shelf.folder.join(name);
                 fs::remove_dir_all(&path).map_err(Error::io("remove", &path))?;
             }
@@ -103,7 +103,17 @@ impl Shelf {
         Ok((None, broken))
     }
 
-    /// Writes a checkpoint; then those that are neither among the last nor the best are removed. Gives its folder.
+    /// Gives checkpoints of steps that `progress` has not come to another name: they are damaged, and would be in the way.
+    pub fn set_aside(&self, progress: &Progress) -> Result<(), Error> {
+        for step in self.steps()?.into_iter().filter(|&step| step > progress.step) {
+            let (path, aside) = (self.path(step), self.folder.join(format!("damaged-{step:08}")));
+            let _ = fs::remove_dir_all(&aside);
+            fs::rename(&path, &aside).map_err(Error::io("rename", &path))?;
+        }
+        Ok(())
+    }
+
+    /// Writes a checkpoint, and gives its folder.
     pub fn save(
         &self,
         trainer: &Trainer,
@@ -124,23 +134,25 @@ impl Shelf {
         }
         fs::rename(&hidden, &path).map_err(Error::io("rename", &hidden))?;
         disk::synchronise(&self.folder)?;
-        self.tidy(progress)?;
         Ok(path)
     }
 
     /// Removes checkpoints that are neither among the last nor the best.
-    fn tidy(&self, progress: &Progress) -> Result<(), Error> {
+    pub fn tidy(&self, progress: &Progress) -> Result<(), Error> {
         let steps = self.steps()?;
         let best = progress.best.map(|(step, _)| step);
         let old = steps.len().saturating_sub(self.keep);
         for &step in steps[..old].iter().filter(|step| Some(**step) != best) {
-            let path = self.path(step);
-            // Hidden first: a kill in the middle must not leave half a checkpoint under its name.
-            let hidden = self.folder.join(format!(".old-{step:08}"));
-            fs::rename(&path, &hidden).map_err(Error::io("remove", &path))?;
-            fs::remove_dir_all(&hidden).map_err(Error::io("remove", &hidden))?;
+            self.remove(step)?;
         }
         disk::synchronise(&self.folder)
+    }
+
+    /// Removes a checkpoint; hidden first: a kill in the middle must not leave half of it under its name.
+    fn remove(&self, step: usize) -> Result<(), Error> {
+        let (path, hidden) = (self.path(step), self.folder.join(format!(".old-{step:08}")));
+        fs::rename(&path, &hidden).map_err(Error::io("remove", &path))?;
+        fs::remove_dir_all(&hidden).map_err(Error::io("remove", &hidden))
     }
 
     /// Makes `out/model` lead to the checkpoint of `step`.

@@ -463,9 +463,13 @@ impl Config {
         wrong(self.schedule.steps == 0, "schedule.steps is 0", "say how many steps to train for")?;
         let positive = |x: f32| x.is_finite() && x > 0.0;
         wrong(!positive(self.schedule.rate), "schedule.rate is not a positive number", "0.001 is usual")?;
+        let longest = match self.objective {
+            Objective::Embed => self.data.length.saturating_mul(2),
+            _ => self.data.length.saturating_add(2),
+        };
         wrong(
-            self.batch.tokens < self.data.length + 2,
-            "batch.tokens is less than the longest text with its marks",
+            self.batch.tokens < longest,
+            "batch.tokens is less than the longest text with its marks, or than both texts of a pair",
             "raise batch.tokens or lower data.length",
         )?;
         wrong(self.batch.accumulate == 0 || self.batch.pool == 0, "a batch setting is 0", "1 is the least")?;
@@ -477,6 +481,23 @@ impl Config {
             "0.15 is usual",
         )?;
         let share = |x: f32| (0.0..1.0).contains(&x);
+        let Optimiser { beta1, beta2, epsilon, decay, clip, group } = &self.optimiser;
+        wrong(
+            !share(*beta1) || !share(*beta2),
+            "a beta of the optimiser is not in [0, 1)",
+            "0.9 and 0.98 are usual",
+        )?;
+        wrong(!positive(*epsilon), "optimiser.epsilon is not a positive number", "1e-8 is usual")?;
+        let finite = |x: f32| x.is_finite() && x >= 0.0;
+        let decays = group.iter().filter_map(|group| group.decay).chain([*decay, *clip]);
+        wrong(
+            !decays.into_iter().chain(group.iter().map(|group| group.rate)).all(finite),
+            "a decay, clip or rate of the optimiser is not a number from 0 on",
+            "0.01, 1.0 and 1.0 are usual",
+        )?;
+        wrong(!(0.0..=1.0).contains(&self.schedule.last), "schedule.last is not in [0, 1]", "0.1 is usual")?;
+        let alpha = model.lora.as_ref().map_or(0.0, |lora| lora.alpha);
+        wrong(!alpha.is_finite(), "model.lora.alpha is not a number", "twice the rank is usual")?;
         let Regularise { dropout, smoothing, average } = self.regularise;
         wrong(!share(dropout), "regularise.dropout is not in [0, 1)", "0.1 is usual")?;
         wrong(!share(smoothing), "regularise.smoothing is not in [0, 1)", "0.1 is usual")?;

@@ -16,8 +16,8 @@ pub enum Entry {
     Step {
         /// Which one, from 1.
         step: usize,
-        /// The mean loss of its rows.
-        loss: f32,
+        /// The mean loss of its rows, where it is a number.
+        loss: Option<f32>,
         /// The learning rate.
         rate: f32,
         /// The length of the gradient before clipping.
@@ -31,8 +31,8 @@ pub enum Entry {
     Check {
         /// After which step.
         step: usize,
-        /// The mean loss.
-        valid: f64,
+        /// The mean loss, where it is a number.
+        valid: Option<f64>,
         /// The share of rows whose highest score was right.
         accuracy: f64,
     },
@@ -73,7 +73,7 @@ impl Log {
     /// All lines of the log at `path` that are whole; none where there is no log.
     pub fn read(path: &Path) -> Vec<Entry> {
         let text = fs::read_to_string(path).unwrap_or_default();
-        text.lines().map_while(|line| serde_json::from_str(line).ok()).collect()
+        text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }
 
     /// Appends a line.
@@ -83,5 +83,29 @@ impl Log {
     pub fn push(&mut self, entry: &Entry) -> Result<(), Error> {
         let line = serde_json::to_string(entry).unwrap_or_default() + "\n";
         self.file.write_all(line.as_bytes()).map_err(Error::io("write", &self.path))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_without_a_loss_and_one_that_was_cut_off_lose_no_others() {
+        let path = std::env::temp_dir().join(format!("glassformer-log-{}", std::process::id()));
+        let step = |step, loss| Entry::Step { step, loss, rate: 0.1, length: None, rows: 1, seconds: 0.5 };
+        let all = [
+            step(1, Some(2.0)),
+            step(2, None),
+            Entry::Check { step: 2, valid: None, accuracy: 0.0 },
+            step(3, Some(1.0)),
+        ];
+        let mut log = Log::resume(&path, 0).unwrap();
+        all.iter().for_each(|entry| log.push(entry).unwrap());
+        log.file.write_all(b"{\"step\":4,\"lo").unwrap();
+        assert_eq!(Log::read(&path), all);
+        Log::resume(&path, 2).unwrap();
+        assert_eq!(Log::read(&path), all[..3]);
+        fs::remove_file(&path).unwrap();
     }
 }

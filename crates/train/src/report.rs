@@ -28,11 +28,11 @@ pub fn report(config: &Config, entries: &[Entry]) -> String {
     for entry in entries {
         match *entry {
             Entry::Step { step, loss, rate, rows, seconds, .. } => {
-                losses.push((step as f64, f64::from(loss)));
+                losses.extend(loss.map(|loss| (step as f64, f64::from(loss))));
                 rates.push((step as f64, f64::from(rate)));
                 speeds.push((step as f64, rows as f64 / seconds.max(1e-9)));
             }
-            Entry::Check { step, valid, .. } => checks.push((step as f64, valid)),
+            Entry::Check { step, valid, .. } => checks.extend(valid.map(|valid| (step as f64, valid))),
         }
     }
     let best = checks.iter().copied().min_by(|a, b| a.1.total_cmp(&b.1));
@@ -174,14 +174,14 @@ mod tests {
         .unwrap();
         let step = |step| Entry::Step {
             step,
-            loss: if step == 7 { f32::NAN } else { 5.0 / step as f32 },
+            loss: (step != 7).then(|| 5.0 / step as f32),
             rate: 0.1,
             length: None,
             rows: 10,
             seconds: 0.5,
         };
         let mut entries: Vec<Entry> = (1..=1000).map(step).collect();
-        entries.push(Entry::Check { step: 1000, valid: 1.5, accuracy: 0.5 });
+        entries.push(Entry::Check { step: 1000, valid: Some(1.5), accuracy: 0.5 });
         let page = report(&config, &entries);
         assert!(page.contains("1000 of 2000 steps") && page.contains("perplexity 4.48"), "{page}");
         assert!(page.contains("&lt;run>") && !page.contains("NaN"));

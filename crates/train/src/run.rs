@@ -196,8 +196,18 @@ impl Run {
             run.last_saved = Some(progress.step);
             tell(Event::Resumed(progress.step));
             run.progress = progress;
+            run.point()?; // a kill may have come between a checkpoint and its link
         }
+        run.shelf.set_aside(&run.progress)?;
         run.plan = run.task.plan(&run.data.train, &run.order, run.progress.place.epoch);
+        let first = |epoch: usize| run.task.plan(&run.data.train, &run.order, epoch);
+        if run.plan.is_empty() && first(run.progress.place.epoch + 1).is_empty() {
+            return Err(Error::config(
+                "the data make no batch to learn from",
+                "check the weights of data.train, and that texts are longer than a token",
+            ));
+        }
+        keep(&run.config)?;
         Ok(run)
     }
 
@@ -240,7 +250,8 @@ impl Run {
         let mut taken = Vec::new();
         while taken.len() < self.config.batch.accumulate {
             let place = &mut self.progress.place;
-            if place.batch == self.plan.len() {
+            // Data or batches that have changed meanwhile may make an epoch shorter.
+            if place.batch >= self.plan.len() {
                 // A step never remembers the end of a text at its beginning.
                 if self.task.texts() == Texts::GoOn && !taken.is_empty() {
                     break;
@@ -281,14 +292,19 @@ impl Run {
         }
         // A piece of text in which nothing was hidden teaches nothing.
         batches.retain(|batch| count(batch) > 0);
+        if batches.is_empty() {
+            (self.progress.step, self.progress.valid) = (step, None);
+            return Ok(());
+        }
         let rate = self.config.schedule.at(step);
         let Step { loss, length, moved } = self.trainer.step_over(batches, rate)?;
         self.progress.step = step;
         self.progress.valid = None;
         self.progress.moved = self.trainer.optimiser().steps();
         let seconds = start.elapsed().as_secs_f64();
-        let length = length.is_finite().then_some(length);
-        self.log.push(&Entry::Step { step, loss, rate, length, rows, seconds })?;
+        let known = |x: f32| x.is_finite().then_some(x);
+        let (shown, length) = (known(loss), known(length));
+        self.log.push(&Entry::Step { step, loss: shown, rate, length, rows, seconds })?;
         if moved {
             self.progress.skipped = 0;
             tell(Event::Step { step, loss, rows, seconds });
@@ -319,12 +335,13 @@ impl Run {
             checker.add(&weights, batch, &mut found)?;
         }
         let step = self.progress.step;
-        let best = self.progress.best.is_none_or(|(_, lowest)| found.mean() < lowest);
+        let valid = Some(found.mean()).filter(|mean| mean.is_finite());
+        let best = valid.is_some_and(|mean| self.progress.best.is_none_or(|(_, lowest)| mean < lowest));
         if best {
-            self.progress.best = Some((step, found.mean()));
+            self.progress.best = valid.map(|mean| (step, mean));
         }
-        self.progress.valid = Some(found.mean());
-        self.log.push(&Entry::Check { step, valid: found.mean(), accuracy: found.accuracy() })?;
+        self.progress.valid = valid;
+        self.log.push(&Entry::Check { step, valid, accuracy: found.accuracy() })?;
         tell(Event::Checked { step, found, best });
         // The best must be on disk to be the best.
         if best { self.save(tell) } else { Ok(()) }
@@ -336,16 +353,28 @@ impl Run {
             return Ok(());
         }
         let path = self.shelf.save(&self.trainer, &self.progress, &self.written, &self.beside)?;
-        self.shelf.point(self.progress.best.map_or(step, |(best, _)| best))?;
+        self.point()?;
+        // Only now: what the link led to may be among those that go.
+        self.shelf.tidy(&self.progress)?;
         self.last_saved = Some(step);
         tell(Event::Saved { step, path });
         Ok(())
     }
+
+    /// Makes `out/model` lead to the best checkpoint, or to the last one.
+    fn point(&self) -> Result<(), Error> {
+        self.shelf.point(self.progress.best.map_or(self.progress.step, |(best, _)| best))
+    }
+}
+
+/// Where the configuration is kept that a folder was begun with.
+fn begun_with(config: &Config) -> PathBuf {
+    config.out.join("config.json")
 }
 
 /// Refuses a configuration other than the one that the folder was begun with.
 fn same(config: &Config, changes: Changes) -> Result<(), Error> {
-    let path = config.out.join("config.json");
+    let path = begun_with(config);
     let value = |config: &Config| {
         let mut value = serde_json::to_value(config).unwrap_or_default();
         if let Some(keys) = value.as_object_mut() {
@@ -372,8 +401,13 @@ fn same(config: &Config, changes: Changes) -> Result<(), Error> {
             ));
         }
     }
+    Ok(())
+}
+
+/// Keeps the configuration, now that it has worked.
+fn keep(config: &Config) -> Result<(), Error> {
     let text = serde_json::to_string_pretty(config).unwrap_or_default();
-    disk::write(&path, text.as_bytes())
+    disk::write(&begun_with(config), text.as_bytes())
 }
 
 fn settings(config: &Config) -> Settings {
@@ -406,7 +440,19 @@ fn outer(objective: Objective) -> Option<OuterLoss> {
 /// The rate and decay of each parameter: vectors and tables do not decay, and groups have the last word.
 fn more(config: &Config, formula: &Formula, outer: Option<OuterLoss>) -> Result<More, Error> {
     let mut own = Vec::new();
-    for parameter in glassformer_model::parameters(formula)? {
+    let parameters = glassformer_model::parameters(formula)?;
+    for part in config.optimiser.group.iter().flat_map(|group| &group.names) {
+        if !parameters.iter().any(|parameter| parameter.name.contains(part.as_str())) {
+            return Err(Error::config(
+                format!("no parameter has {part:?} of optimiser.group in its name"),
+                format!(
+                    "some are {}",
+                    parameters.iter().map(|p| p.name.as_str()).take(6).collect::<Vec<_>>().join(", ")
+                ),
+            ));
+        }
+    }
+    for parameter in parameters {
         let (name, shape) = (&parameter.name, &parameter.shape);
         let decays = shape.len() > 1 && !name.contains(".embed.");
         let mut one = Own { rate: 1.0, decay: if decays { config.optimiser.decay } else { 0.0 } };

@@ -17,7 +17,7 @@ use crate::task::About;
 use crate::{Error, Event, Task, disk};
 
 /// Files that belong to a model besides its weights and its configuration.
-const BESIDE: [&str; 14] = [
+const BESIDE: [&str; 18] = [
     "tokenizer.json",
     "tokenizer_config.json",
     "special_tokens_map.json",
@@ -29,6 +29,10 @@ const BESIDE: [&str; 14] = [
     "target.spm",
     "spiece.model",
     "tokenizer.model",
+    "spm.model",
+    "sentencepiece.model",
+    "chat_template.jinja",
+    "config_sentence_transformers.json",
     "modules.json",
     "sentence_bert_config.json",
     "1_Pooling/config.json",
@@ -118,9 +122,8 @@ fn read_formula(text: &FormulaText) -> Result<Formula, Error> {
 fn long_enough(formula: &Formula, config: &Config) -> Result<(), Error> {
     let marks = usize::from(config.objective == Objective::Fill) * 2;
     for side in [&formula.source, &formula.target].into_iter().flatten() {
-        if let Position::Learned { max, .. } = side.stack.position
-            && max < config.data.length + marks
-        {
+        let known = side.stack.position.count();
+        if let Some(max) = known.filter(|&max| max < config.data.length + marks) {
             return Err(Error::config(
                 format!(
                     "the formula has {max} positions, and texts have up to {}",
@@ -187,6 +190,19 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
     if path.join("formula.toml").exists() {
         let model = Model::open(path)?;
         let formula = model.formula().clone();
+        long_enough(&formula, config)?;
+        if let Head::Classes { count, .. } = formula.head
+            && !labels.is_empty()
+            && labels.len() != count
+        {
+            return Err(Error::config(
+                format!(
+                    "the data have {} labels, and the checkpoint's formula has {count} classes",
+                    labels.len()
+                ),
+                "change count of the head in its formula.toml, or the data",
+            ));
+        }
         let about = About { global: families::global_rows(&formula), ..About::default() };
         let task = Task::new(config, tokenizer, labels, &formula, about)?;
         return Ok(Begun { model, task, written: Written::Formula(formula), beside });
@@ -211,6 +227,12 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
         }
     };
     long_enough(model.formula(), config)?;
+    if parameters(model.formula())?.iter().any(|parameter| embeds && parameter.name.starts_with("pooler.")) {
+        return Err(Error::config(
+            "this sentence encoder has modules with weights after its pooling, which would not be written",
+            "train one whose vectors are pooled rows",
+        ));
+    }
     let task = Task::new(config, tokenizer, labels, model.formula(), about)?;
     // A sentence encoder's file may hold a pooler that its vectors do not use.
     let rest = if embeds { families::open(path).ok().map(|opened| opened.model) } else { None };

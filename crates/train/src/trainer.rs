@@ -166,6 +166,14 @@ impl Trainer {
         if let Some(low) = &more.lora {
             let change = |graph: &Graph| adapt(graph, |name| low.wants(name), low.rank, low.factor);
             let (adapted, adapters) = change(&forward)?;
+            if adapters.is_empty() {
+                let names = parameters.iter().filter(|(_, tensor)| tensor.shape().len() == 2);
+                let names: Vec<&str> = names.map(|(parameter, _)| parameter.name.as_str()).take(6).collect();
+                return Err(Error::config(
+                    format!("model.lora.names has no part of a weight's name: {}", low.names.join(", ")),
+                    format!("some weights are {}", names.join(", ")),
+                ));
+            }
             forward = adapted;
             if let Some(outer) = &mut outer {
                 outer.change(|graph| Ok(change(graph)?.0))?;
@@ -288,11 +296,14 @@ impl Trainer {
     }
 
     /// One step over several batches, whose losses and gradients are added. A loss or a gradient that is not finite moves
-    /// nothing.
+    /// nothing, and neither do no batches.
     ///
     /// # Errors
     /// If a batch does not fit.
     pub fn step_over(&mut self, batches: Vec<Batch<'_>>, rate: f32) -> Result<Step, Error> {
+        if batches.is_empty() {
+            return Ok(Step { loss: 0.0, length: 0.0, moved: false });
+        }
         let many = batches.len() > 1;
         let mut loss = 0.0;
         if many {

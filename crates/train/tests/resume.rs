@@ -133,6 +133,56 @@ fn a_changed_configuration_is_refused() {
     assert!(error.contains("schedule differs") && error.contains("--changed"), "{error}");
 }
 
+/// A batch twice as large makes an epoch of half as many: the place that was come to may be beyond its end.
+#[test]
+fn a_shorter_epoch_goes_on_with_the_next_one() {
+    let folder = Folder::new("shorter");
+    train(&backwards(&folder.0, "out", 7, ""), |step| step == 5);
+    let config = backwards(&folder.0, "out", 7, "");
+    let text = std::fs::read_to_string(&config).unwrap().replace("tokens = 256", "tokens = 4096");
+    std::fs::write(&config, text).unwrap();
+    let opened = glassformer_train::Config::open(&config).unwrap();
+    let backend = glassformer_cpu::Cpu::new(1);
+    let accept = glassformer_train::Changes::Accept;
+    let mut run = glassformer_train::Run::open(opened, &backend, accept, &mut |_| {}).unwrap();
+    assert_eq!(run.steps(), (5, 7));
+    run.go(&|| false, &mut |_| {}).unwrap();
+    assert_eq!(run.steps(), (7, 7));
+}
+
+/// What failed before it began has not begun.
+#[test]
+fn a_configuration_that_did_not_work_can_be_put_right() {
+    let folder = Folder::new("wrong");
+    let config = backwards(&folder.0, "out", 2, "");
+    let right = std::fs::read_to_string(&config).unwrap();
+    std::fs::write(
+        &config,
+        right.replace("model.formula = \"formula.toml\"", "model.formula = \"nowhere.toml\""),
+    )
+    .unwrap();
+    let opened = glassformer_train::Config::open(&config).unwrap();
+    let backend = glassformer_cpu::Cpu::new(1);
+    let refuse = glassformer_train::Changes::Refuse;
+    assert!(glassformer_train::Run::open(opened, &backend, refuse, &mut |_| {}).is_err());
+    std::fs::write(&config, right).unwrap();
+    train(&config, |_| false);
+}
+
+/// A damaged checkpoint is neither gone on from nor kept instead of a good one.
+#[test]
+fn a_damaged_checkpoint_is_set_aside() {
+    let folder = Folder::new("aside");
+    let config = backwards(&folder.0, "out", 9, "");
+    train(&config, |step| step == 6);
+    let checkpoints = folder.0.join("out/checkpoints");
+    std::fs::create_dir_all(checkpoints.join("step-00000100")).unwrap();
+    std::fs::write(checkpoints.join(".DS_Store"), "not ours").unwrap();
+    train(&config, |_| false);
+    assert!(checkpoints.join("damaged-00000100").exists() && checkpoints.join("step-00000009").exists());
+    assert!(folder.0.join("out/model/model.safetensors").exists());
+}
+
 /// Paths were once kept with their detours, and a training begun then was refused.
 #[test]
 fn a_path_written_another_way_is_no_change() {

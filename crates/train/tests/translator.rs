@@ -11,11 +11,11 @@ use glassformer_metrics::Words;
 use glassformer_train::config::Source;
 use glassformer_train::{Changes, Config, Ended, Evaluate, Run};
 
-/// What `examples/en-zh/README.md` says that it comes to.
+/// What it must come to. `examples/en-zh/README.md` says what it came to, which is more: other machines order sums otherwise.
 const BLEU: f64 = 12.0;
 
 #[test]
-fn the_small_translator_comes_to_what_its_example_says() {
+fn the_small_translator_learns_to_translate() {
     let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples");
     let folder = Folder::new("en-zh-small");
     let text = std::fs::read_to_string(examples.join("en-zh/small.toml")).expect("the example");

@@ -41,7 +41,7 @@ impl<'a> View<'a> {
     /// (or, from 64-bit types and 32-bit integers, rounded to the nearest).
     ///
     /// Blocks are widened by the reference's formula, see [`Quant`]. Integers with scales (see [`View::row_scales`]) are
-    /// divided by them.
+    /// divided by them (CTranslate2), or multiplied by them (what `quantize` wrote).
     pub fn values(&self) -> Cow<'a, [f32]> {
         self.stored.values()
     }
@@ -82,7 +82,7 @@ impl<'a> View<'a> {
         CodedRows::new(self.stored, rows)
     }
 
-    /// What the integers of each row are divided by in [`View::values`]; `None` if there are no scales, or if they
+    /// What the integers of each row are divided or multiplied by in [`View::values`]; `None` if there are no scales, or if they
     /// are not one a row.
     pub fn row_scales(&self) -> Option<Vec<f32>> {
         self.stored.row_scales()

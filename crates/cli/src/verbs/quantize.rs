@@ -57,6 +57,12 @@ fn check(model: &Path, out: &Path) -> Result<(), Failure> {
             "give the model as it was published; what is in few bits already is run as it is",
         ));
     }
+    if load::is_quantized(model) {
+        return Err(Failure::new(
+            format!("{shown} is in few bits already"),
+            "give the model that it was made from: what is lost once is lost for any other number of bits",
+        ));
+    }
     let same = |a: &Path, b: &Path| matches!((a.canonicalize(), b.canonicalize()), (Ok(a), Ok(b)) if a == b);
     if same(model, out) {
         return Err(Failure::new(

@@ -58,7 +58,7 @@ impl Order {
         let mut rest = &mut all[..];
         while !rest.is_empty() {
             let (mut taken, mut sum) = (0, 0);
-            while taken < rest.len() && sum < self.pool * self.rows {
+            while taken < rest.len() && sum < self.pool.saturating_mul(self.rows) {
                 sum += rows(&rest[taken]);
                 taken += 1;
             }

@@ -176,7 +176,7 @@ fn key(config: &Config, task: &Task) -> Result<u64, Error> {
     task.identity().hash(&mut hasher);
     for source in config.data.train.iter().chain(&config.data.valid) {
         let facts = fs::metadata(&source.path).map_err(Error::io("read", &source.path))?;
-        facts.len().hash(&mut hasher);
+        (facts.len(), facts.modified().ok()).hash(&mut hasher);
     }
     Ok(hasher.finish())
 }

@@ -20,7 +20,7 @@ const LONGEST_LINE: u64 = 64 << 20;
 pub struct Record {
     /// Its texts: source and target; text and label; question, context and answer.
     pub texts: Vec<String>,
-    /// Words with their tags, for `tag`; where the answer begins, in bytes of the context, is the first number for `answer`.
+    /// Words with their tags, for `tag`.
     pub words: Vec<(String, String)>,
     /// Where the answer begins, in characters of the context.
     pub start: Option<usize>,
@@ -29,6 +29,17 @@ pub struct Record {
 impl Record {
     fn of(texts: Vec<String>) -> Self {
         Self { texts, words: Vec::new(), start: None }
+    }
+}
+
+/// Whether records of a format hold what an objective wants.
+fn has_what_it_takes(format: Format, objective: Objective) -> bool {
+    match format {
+        Format::Tsv => objective != Objective::Tag,
+        Format::Jsonl => true,
+        Format::Text => matches!(objective, Objective::Generate | Objective::Fill),
+        Format::Conll => objective == Objective::Tag,
+        Format::Squad => objective == Objective::Answer,
     }
 }
 
@@ -65,6 +76,15 @@ impl Records {
             what: "its ending does not say what it is".into(),
             hint: "give its format: tsv, jsonl, text, conll or squad".into(),
         })?;
+        if !has_what_it_takes(format, objective) {
+            return Err(Error::Data {
+                place,
+                what: "a file of this format does not hold what this objective learns from".into(),
+                hint: "translate, classify, answer and embed take tsv or jsonl, answer squad too, tag conll or jsonl, generate and fill \
+                       text, tsv or jsonl"
+                    .into(),
+            });
+        }
         let columns = source.columns.clone();
         let (waiting, line, ended) = (VecDeque::new(), 0, false);
         let mut records = Self { lines, place, line, format, objective, columns, waiting, ended };
@@ -304,4 +324,29 @@ fn by_ending(path: &Path) -> Option<Format> {
         "json" => Format::Squad,
         _ => return None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_format_that_lacks_what_is_learned_is_refused() {
+        let path = std::env::temp_dir().join(format!("glassformer-read-{}.txt", std::process::id()));
+        std::fs::write(&path, "a line\n").unwrap();
+        let source =
+            |format| Source { path: path.clone(), format, columns: Vec::new(), skip: 0, weight: 1.0 };
+        let refused =
+            |format, objective| Records::open(&source(format), objective).err().map(|e| e.to_string());
+        for objective in
+            [Objective::Translate, Objective::Classify, Objective::Tag, Objective::Answer, Objective::Embed]
+        {
+            let error = refused(None, objective).expect("a text alone is not enough");
+            assert!(error.contains("translate, classify, answer and embed take tsv"), "{error}");
+        }
+        assert!(refused(Some(Format::Tsv), Objective::Tag).is_some());
+        assert!(refused(Some(Format::Conll), Objective::Translate).is_some());
+        assert_eq!(refused(None, Objective::Generate), None);
+        std::fs::remove_file(&path).unwrap();
+    }
 }

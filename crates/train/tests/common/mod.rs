@@ -113,8 +113,8 @@ pub fn train(config: &Path, stop: impl Fn(usize) -> bool) -> (Ended, Vec<Event>)
 /// The losses of a log, with all their bits, and those on other data.
 pub fn losses(out: &Path) -> Vec<(usize, u64)> {
     let bits = |entry: Entry| match entry {
-        Entry::Step { step, loss, .. } => (step, u64::from(loss.to_bits())),
-        Entry::Check { step, valid, .. } => (step, valid.to_bits()),
+        Entry::Step { step, loss, .. } => (step, u64::from(loss.map_or(0, f32::to_bits))),
+        Entry::Check { step, valid, .. } => (step, valid.map_or(0, f64::to_bits)),
     };
     Log::read(&out.join("log.jsonl")).into_iter().map(bits).collect()
 }
