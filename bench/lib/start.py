@@ -11,6 +11,15 @@ from participants import PEERS, available
 IDS = " ".join(map(str, range(100, 116)))
 
 
+def quantized(model, bits, asked):
+    """The folder in so few bits, as peers' files are; written once."""
+    folder = os.path.join(asked.models, f"{model}-{bits}")
+    if not os.path.exists(folder):
+        whole = os.path.join(asked.models, model)
+        subprocess.run([asked.glassformer, "quantize", whole, "--to", bits, "--out", folder], check=True, stdout=subprocess.DEVNULL)
+    return folder
+
+
 def commands(asked):
     """(what, who, dtype, command), for whoever is there."""
     folder = lambda name: os.path.join(asked.models, name)
@@ -21,11 +30,13 @@ def commands(asked):
         if not os.path.exists(folder(model)):
             continue
         for dtype in ("f32", "bf16", "int8", "int4"):
-            command = [asked.glassformer, "generate", "--model", folder(model), "--ids", IDS, "--max-new-tokens", "1"]
+            few = dtype in ("int8", "int4")
+            path, how = (quantized(model, dtype, asked), "stored") if few else (folder(model), dtype)
+            command = [asked.glassformer, "generate", "--model", path, "--ids", IDS, "--max-new-tokens", "1"]
             if workload == "encode":
-                command = [asked.glassformer, "forward", "--model", folder(model), "--ids", " ".join(map(str, range(100, 228))),
+                command = [asked.glassformer, "forward", "--model", path, "--ids", " ".join(map(str, range(100, 228))),
                            "--out", os.devnull]
-            yield what, "glassformer", dtype, [*command, "--dtype", dtype, *threads]
+            yield what, "glassformer", dtype, [*command, "--dtype", how, *threads]
         peers = [("onnxruntime", "int8"), ("openvino", "int8"), ("ctranslate2", "int8")] if workload == "encode" else [
             ("llama", "q8_0"), ("llama", "q4_0"), ("ctranslate2", "int8"), ("openvino", "int8")]
         for who, dtype in peers:

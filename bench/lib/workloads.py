@@ -31,7 +31,7 @@ def group(name, model, title, who, cases):
 
 ENCODERS = [("glassformer", "int8"), ("glassformer", "bf16"), ("openvino", "int8"), ("openvino", "bf16"), ("torch", "bf16"),
             ("ctranslate2", "int8"), ("onnxruntime", "int8")]
-DECODERS = [("glassformer", "int8"), ("glassformer", "bf16"), ("llama", "q8_0"), ("llama", "q4_0"),
+DECODERS = [("glassformer", "int8"), ("glassformer", "int4"), ("glassformer", "bf16"), ("llama", "q8_0"), ("llama", "q4_0"),
             ("ctranslate2", "int8"), ("openvino", "int8"), ("openvino", "int4")]
 WRITERS = [("glassformer", "int8"), ("glassformer", "bf16"), ("ctranslate2", "int8")]
 TRAINERS = [("trainer", "f32"), ("trainer", "bf16"), ("train", "f32"), ("train", "bf16")]

@@ -14,6 +14,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use glassformer::cpu::narrow::Dot;
 use glassformer::formula::NAMES;
+use glassformer::translator;
 
 use crate::texts::Texts;
 
@@ -27,17 +28,20 @@ pub use write::{Chat, Score, Split, Summarize, Translate};
 
 const EXAMPLES: &str = "\
 Examples:
+  glassformer translate \"The cat sat\"                    English into Chinese, with the model of this program
   glassformer translate --model FOLDER \"今天天气很好。\"     a folder from a model hub, as it is
   glassformer chat --model model.gguf                    a conversation on the terminal
   glassformer embed --model FOLDER --file texts.txt      vectors of texts, a line each
   glassformer show --model FOLDER                        what a model is, and what it can do
-  glassformer explain                                    every number of \"The cat sat\"
+  glassformer explain \"The cat sat\"                      every number from the words to their translation
   glassformer formula --name original                    a Transformer as one formula
 ";
 
 const EXPLAIN: &str = "\
 Examples:
-  glassformer explain | less -R
+  glassformer explain \"The cat sat\" | less -R
+  glassformer explain --model FOLDER --max-new-tokens 3 \"Once upon a time\"
+  glassformer explain | less -R                          document 2, checked against what it prints
   glassformer explain --lang zh
   glassformer explain --errata
   glassformer explain --json | jq '.score'
@@ -185,18 +189,30 @@ pub enum Verb {
     /// Write a model again in few bits, and say how far it is from what it was
     #[command(before_help = quantize::QUANTIZE)]
     Quantize(Quantize),
-    /// Show every number of a run: document 2's "The cat sat", checked against what the document prints
+    /// Show every number of a run: of any text and model, or of document 2's "The cat sat", checked against what it prints
     #[command(before_help = EXPLAIN)]
     Explain(Explain),
 }
 
 #[derive(clap::Args)]
 pub struct Explain {
+    /// What the model reads; without it, document 2 is replayed
+    #[arg(value_name = "TEXT")]
+    pub text: Option<String>,
+    /// The model: a folder, a .gguf file, or en-zh, the translator that is part of this program
+    #[arg(long, value_name = "MODEL", default_value = translator::NAME, requires = "text")]
+    pub model: PathBuf,
+    /// Every layer in full
+    #[arg(long, requires = "text")]
+    pub full: bool,
+    /// The most tokens that are written
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=256), requires = "text")]
+    pub max_new_tokens: u16,
     /// The language; auto follows `LC_ALL`, `LC_MESSAGES` and `LANG`
     #[arg(long, value_enum, default_value_t = Language::Auto)]
     pub lang: Language,
     /// Only the numbers that the document gets wrong
-    #[arg(long, conflicts_with = "json")]
+    #[arg(long, conflicts_with_all = ["json", "text"])]
     pub errata: bool,
     /// Everything as JSON, in both languages: steps, tensors, claims and verdicts
     #[arg(long)]

@@ -106,7 +106,12 @@ impl Console {
 
     /// What runs the model at `path`.
     pub fn backend(&self, path: &Path) -> Cpu {
-        self.in_precision(if load::is_quantized(path) { Precision::Stored } else { Precision::F32 })
+        if load::is_quantized(path) { self.quantized_backend() } else { self.exact_backend() }
+    }
+
+    /// What runs models that `quantize` wrote.
+    pub fn quantized_backend(&self) -> Cpu {
+        self.in_precision(Precision::Stored)
     }
 
     /// What runs the models where every bit is to be that of the weights, whatever they are stored in.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use glassformer::families::Checkpoint;
 use glassformer::tasks::Writer;
 use glassformer::weights::scheme;
-use glassformer::{Model, Reader, Weights, families, tasks};
+use glassformer::{Model, Reader, Translator, Weights, families, tasks};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -69,11 +69,34 @@ pub fn is_quantized(path: &Path) -> bool {
     file.is_file() && Weights::open(file).is_ok_and(|weights| weights.metadata().contains_key(scheme::CODING))
 }
 
+/// Whether `path` names the model that the program carries, and no model of the user's.
+pub fn is_carried(path: &Path) -> bool {
+    let known = ["config.json", "formula.toml"].iter().any(|name| path.join(name).is_file());
+    path == Path::new(glassformer::translator::NAME) && !known
+}
+
+/// The model that the program carries.
+pub fn translator(console: &Console) -> Result<Translator, Failure> {
+    let start = Instant::now();
+    let translator = Translator::new(Arc::new(console.quantized_backend()))?;
+    console.detail(|| format!("opened the translator of this program in {:.0?}", start.elapsed()));
+    Ok(translator)
+}
+
 /// Opens the model at `path` with its tokenizer.
 pub fn reader(path: &Path, console: &Console) -> Result<Reader, Failure> {
     let checkpoint = checkpoint(path, console)?;
     let tokenizer = tasks::tokenizer(path)?;
     Ok(Reader::new(checkpoint, tokenizer, Arc::new(console.backend(path)))?)
+}
+
+/// Opens the model at `path` to write with the numbers that its weights stand for, whatever they are stored in.
+pub fn exact_writer(path: &Path, console: &Console) -> Result<Writer, Failure> {
+    let backend = Arc::new(console.exact_backend());
+    if is_carried(path) {
+        return Ok(Writer::carried(&glassformer::translator::FILES, backend)?);
+    }
+    Ok(Writer::new(checkpoint(path, console)?, path, backend)?)
 }
 
 /// Opens the model at `path` to write.

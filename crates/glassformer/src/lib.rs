@@ -38,7 +38,7 @@
 //! ```
 //!
 //! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
-//! [`families`], [`tasks`], [`metrics`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part.
+//! [`families`], [`tasks`], [`mod@translator`], [`metrics`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part.
 #![forbid(unsafe_code)]
 
 pub use glassformer_cpu as cpu;
@@ -53,6 +53,7 @@ pub use glassformer_tasks as tasks;
 pub use glassformer_tensor as tensor;
 pub use glassformer_tokens as tokens;
 pub use glassformer_train as train;
+pub use glassformer_translator as translator;
 pub use glassformer_weights as weights;
 
 pub use glassformer_cpu::{Cpu, Precision};
@@ -66,4 +67,5 @@ pub use glassformer_model::Model;
 pub use glassformer_tasks::{Reader, Writer};
 pub use glassformer_tensor::Tensor;
 pub use glassformer_train::Trainer;
+pub use glassformer_translator::{Translator, translator};
 pub use glassformer_weights::Weights;

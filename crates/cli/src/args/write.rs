@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
+use glassformer::translator;
 
 use super::decode::Decode;
 use crate::texts::Texts;
 
 pub const TRANSLATE: &str = "\
 Examples:
+  glassformer translate \"The cat sat\"                    English into Chinese, with the model of this program
   glassformer translate --model FOLDER \"今天天气很好。\"
   glassformer translate --model FOLDER --from en --to zh-Hant --file book.txt > book.zh.txt
   glassformer translate --model FOLDER --beams 4 --json < sentences.txt
@@ -35,8 +37,8 @@ Examples:
 
 #[derive(clap::Args)]
 pub struct Translate {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
+    /// The model: a folder, a .gguf file, or en-zh, the one that is part of this program
+    #[arg(long, value_name = "MODEL", default_value = translator::NAME)]
     pub model: PathBuf,
     #[command(flatten)]
     pub texts: Texts,

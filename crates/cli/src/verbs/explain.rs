@@ -1,13 +1,23 @@
-//! `glassformer explain`: document 2, replayed.
+//! `glassformer explain`: a run of any model that writes, or document 2, replayed.
 
-use glassformer::explain::{Terminal, document2, json};
+use glassformer::explain::{Detail, Terminal, Tour, Walkthrough, document2, json};
+use glassformer::tasks::silent;
+use glassformer::tokens::Special;
+use glassformer::{Decoding, Finish, Writer};
 
 use crate::args::Explain;
 use crate::console::{Console, language, result, width};
 use crate::failure::Failure;
+use crate::load;
+
+/// A walk tells every number of every word; nobody reads that of a page.
+const MOST_TOKENS: usize = 256;
 
 pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
-    let walkthrough = document2::walkthrough(&console.exact_backend())?;
+    let walkthrough = match &args.text {
+        Some(text) => tour(args, text, &load::exact_writer(&args.model, console)?, console)?,
+        None => document2::walkthrough(&console.exact_backend())?,
+    };
     let terminal = Terminal { lang: language(args.lang), paint: console.result_paint(), width: width() };
     let text = match (args.json, args.errata) {
         (true, _) => {
@@ -18,4 +28,48 @@ pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
         (false, false) => terminal.render(&walkthrough),
     };
     result(&text)
+}
+
+/// What `writer` makes of `text`, always with its most likely token, and every number on the way.
+fn tour(args: &Explain, text: &str, writer: &Writer, console: &Console) -> Result<Walkthrough, Failure> {
+    if text.trim().is_empty() {
+        return Err(Failure::new(
+            "the text is empty",
+            "give a sentence, or no text at all to replay document 2",
+        ));
+    }
+    let read = writer.tokenizer().encode(text, Special::Add)?.ids;
+    if read.len() > MOST_TOKENS {
+        let found = format!("the text has {} tokens", read.len());
+        return Err(Failure::new(found, format!("a walk takes {MOST_TOKENS} at most; give a sentence")));
+    }
+    let mut options = writer.usual();
+    options.decoding = Decoding {
+        beams: 1,
+        groups: 1,
+        returns: 1,
+        diversity_penalty: 0.0,
+        sampling: None,
+        max_new_tokens: Some(usize::from(args.max_new_tokens)),
+        ..options.decoding
+    };
+    let mut written = writer.generate(&[text], &options, &mut silent)?.remove(0).remove(0);
+    if written.finish == Finish::Length {
+        console.note(&format!(
+            "the answer goes on after {} tokens; --max-new-tokens tells more",
+            written.ids.len()
+        ));
+    }
+    let count = written.ids.len();
+    let (source, mut target) = if writer.reads_source() {
+        (read, options.decoding.start.into_iter().collect())
+    } else {
+        (Vec::new(), read)
+    };
+    target.append(&mut written.ids);
+    let token = |id: u32| writer.tokenizer().token(id).map_or_else(|| id.to_string(), str::to_owned);
+    let detail = if args.full { Detail::All } else { Detail::First };
+    let answer = written.text.trim();
+    let tour = Tour { text, answer, source, target, written: count, token: &token, detail };
+    Ok(tour.walk(&writer.checkpoint().model, &console.exact_backend())?)
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
+use glassformer::Writer;
 use glassformer::tasks::{self, Input, Likelihood, Written};
 use serde_json::{Value, json};
 
@@ -14,7 +15,18 @@ use crate::load;
 use crate::outputs::{Form, Outputs, Wrote, number};
 
 pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
+    if load::is_carried(&args.model) {
+        let translator = load::translator(console)?;
+        let options = translation(args, translator.writer())?;
+        return texts(&args.texts, args.json, |texts| translator.translate_all(texts, &options));
+    }
     let writer = load::writer(&args.model, console)?;
+    let options = translation(args, &writer)?;
+    texts(&args.texts, args.json, |texts| writer.translate(texts, &options))
+}
+
+/// How the user wants `writer` to translate.
+fn translation(args: &args::Translate, writer: &Writer) -> Result<tasks::Translate, Failure> {
     let mut generate = writer.usual();
     args.decode.apply(&mut generate.decoding)?;
     generate.long = long(args.truncate);
@@ -23,8 +35,7 @@ pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failur
         args::Split::Always => tasks::Split::Always,
         args::Split::Never => tasks::Split::Never,
     };
-    let options = tasks::Translate { generate, from: args.from.clone(), to: args.to.clone(), split };
-    texts(&args.texts, args.json, |texts| writer.translate(texts, &options))
+    Ok(tasks::Translate { generate, from: args.from.clone(), to: args.to.clone(), split })
 }
 
 pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {

@@ -51,3 +51,32 @@ fn errata_can_be_had_alone() {
     let text = run(&["explain", "--errata"]).ok();
     assert!(text.contains("✗ Output_cat") && !text.contains("✓ Embedding"), "{text}");
 }
+
+#[test]
+fn a_text_is_followed_through_the_translator_of_this_program() {
+    let ran = run(&["explain", "Good morning"]);
+    assert_eq!(ran.err, "");
+    let text = ran.ok();
+    for needed in ["“Good morning” → “早上好”", "Q · Kᵀ", "softmax", "▁Good", "</s>"] {
+        assert!(text.contains(needed), "{needed} is missing");
+    }
+    let chinese = run(&["explain", "--lang", "zh", "Good morning"]).ok();
+    assert!(chinese.contains("途中的每一个数"));
+    let value: serde_json::Value =
+        serde_json::from_str(&run(&["explain", "--json", "Good morning"]).ok()).unwrap();
+    assert_eq!(value["schema"], 1);
+    let full = run(&["explain", "--full", "Good morning"]).ok();
+    assert!(full.lines().count() > text.lines().count());
+}
+
+#[test]
+fn any_model_that_writes_can_be_followed() {
+    let story = format!("{}/../../fixtures/tasks/story", env!("CARGO_MANIFEST_DIR"));
+    let ran = run(&["explain", "--model", &story, "--max-new-tokens", "2", "Once upon a time"]);
+    assert!(ran.err.contains("the answer goes on after 2 tokens"), "{}", ran.err);
+    let text = ran.ok();
+    assert!(text.contains("“Once upon a time” → “") && !text.contains("encoder"), "{text}");
+    run(&["explain", "--model", "nowhere", "cat"]).refused_with("nowhere", "--model takes a folder");
+    run(&["explain", &"cat ".repeat(300)]).refused_with("tokens", "a walk takes 256 at most");
+    run(&["explain", " "]).refused_with("the text is empty", "give a sentence");
+}

@@ -156,3 +156,11 @@ fn bad_wishes_are_refused_before_anything_is_written() {
     let ran = run_into_closed_pipe(&["generate", "--model", &story, "The cat"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
 }
+
+#[test]
+fn translating_needs_no_model() {
+    assert_eq!(run(&["translate", "Hello", "😀", ""]).ok(), "你好\n😀\n\n");
+    assert_eq!(run_with_input(&["translate"], b"Hello\n\nGood morning\n").ok(), "你好\n\n早上好\n");
+    let json = outputs(&run(&["translate", "--model", "en-zh", "--json", "Hello"]).ok());
+    assert_eq!(json[0]["text"], "你好");
+}
