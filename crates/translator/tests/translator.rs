@@ -37,7 +37,7 @@ fn every_text_ends_and_is_not_much_longer_than_its_source() {
     let translator = translator().expect("it opens");
     let long = "The old man went to the market and bought some fish, bread and apples. ".repeat(40);
     let strange =
-        ["hello ".repeat(30), "a".repeat(100), "x y z ".repeat(50), "!?.,;:".repeat(9), "zzz qqq".into()];
+        ["hello ".repeat(30), "a".repeat(100), "x y z ".repeat(20), "!?.,;:".repeat(9), "zzz qqq".into()];
     for text in [long].iter().chain(&strange) {
         let chinese = translator.translate(text).expect("it translates");
         let (given, written) = (text.chars().count(), chinese.chars().count());
