@@ -32,6 +32,9 @@ class Words:
     def get_vocab(self):
         return {word: at for at, word in enumerate(self.words)}
 
+    def convert_ids_to_tokens(self, at):
+        return self.words[at]
+
     def __len__(self):
         return len(self.words)
 
