@@ -143,13 +143,15 @@ impl Source for Watched {
 /// The bar of a training: how far, the loss, how fast, how long still.
 pub struct Training {
     bar: ProgressBar,
-    /// The loss and the rows a second, averaged over the last steps.
+    /// The loss and the tokens or texts a second, averaged over the last steps.
     shown: Option<(f64, f64)>,
+    /// What is learned from: tokens, or texts.
+    unit: &'static str,
 }
 
 impl Training {
-    /// A bar at `made` of `all` steps.
-    pub fn new(made: usize, all: usize) -> Self {
+    /// A bar at `made` of `all` steps, which learn from so many of a `unit`.
+    pub fn new(made: usize, all: usize, unit: &'static str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(all as u64), ProgressDrawTarget::stderr());
         let template = "step {pos} of {len} {bar:24} {msg}, {eta} left";
         if let Ok(style) = ProgressStyle::with_template(template) {
@@ -157,7 +159,7 @@ impl Training {
         }
         bar.set_position(made as u64);
         bar.reset_eta();
-        Self { bar, shown: None }
+        Self { bar, shown: None, unit }
     }
 
     /// A step was made.
@@ -168,7 +170,7 @@ impl Training {
             None => (f64::from(loss), speed),
         };
         self.shown = Some((loss, speed));
-        self.bar.set_message(format!("loss {loss:.3}, {speed:.0} rows/s"));
+        self.bar.set_message(format!("loss {loss:.3}, {speed:.0} {}/s", self.unit));
         self.bar.set_position(step as u64);
     }
 

@@ -2,12 +2,13 @@
 #![allow(unsafe_code)]
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io;
-use std::mem;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
+use std::thread::{self, ThreadId};
 
 use memmap2::Mmap;
 
@@ -16,8 +17,8 @@ use crate::Error;
 /// The bytes of a file, for reading.
 pub(crate) struct Map {
     bytes: Bytes,
-    /// The part that was last lent, see [`Map::lend`].
-    lent: Mutex<Range<usize>>,
+    /// The part that each thread was lent last, see [`Map::lend`].
+    lent: Mutex<HashMap<ThreadId, Range<usize>>>,
 }
 
 enum Bytes {
@@ -51,12 +52,13 @@ impl Map {
         }
     }
 
-    /// Notes that someone reads a part of the file where it lies, and lets go of what was read before it: whoever prepares a
+    /// Notes that a thread reads a part of the file where it lies, and lets go of what it read before: whoever prepares a
     /// model reads tensor by tensor and keeps a form of its own, so that pages of the file would only be held twice.
     pub(crate) fn lend(&self, part: Range<usize>) {
-        let before =
-            mem::replace(&mut *self.lent.lock().unwrap_or_else(PoisonError::into_inner), part.clone());
-        if before != part {
+        let mut lent = self.lent.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = lent.insert(thread::current().id(), part.clone());
+        drop(lent);
+        if let Some(before) = before.filter(|before| *before != part) {
             self.forget(before);
         }
     }

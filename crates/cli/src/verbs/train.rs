@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use glassformer::Cpu;
 use glassformer::cpu::Precision;
-use glassformer::train::config::Precision as Wanted;
+use glassformer::train::config::{Objective, Precision as Wanted};
 use glassformer::train::{Changes, Config, Ended, Event, Log, Report, Run};
 use serde_json::json;
 
@@ -26,6 +26,10 @@ pub fn run(args: &args::Train, console: &Console) -> Result<Done, Failure> {
         // Every weight, the head's too: what is rounded is the copy that is multiplied, never the one that learns.
         Wanted::Bf16 => Cpu::new(console.threads()).with_precision(Precision::Bf16).keeping_wide(|_| false),
     };
+    let unit = match config.objective {
+        Objective::Translate | Objective::Generate | Objective::Fill | Objective::Tag => "tokens",
+        Objective::Classify | Objective::Answer | Objective::Embed => "texts",
+    };
     let stop = Arc::new(AtomicBool::new(false));
     let told = stop.clone();
     ctrlc::set_handler(move || {
@@ -40,7 +44,7 @@ pub fn run(args: &args::Train, console: &Console) -> Result<Done, Failure> {
     let mut training = Run::open(config, &backend, changes, &mut |event| watch.tell(event))?;
     let (made, all) = training.steps();
     let until = args.until.unwrap_or(all).min(all);
-    watch.bar = Some(Training::new(made, all));
+    watch.bar = Some(Training::new(made, all, unit));
     let enough = std::cell::Cell::new(made);
     let ended = training.go(
         &|| stop.load(Ordering::SeqCst) || enough.get() >= until && until < all,
