@@ -101,7 +101,9 @@ mod tests {
             step(3, Some(1.0)),
         ];
         let mut log = Log::resume(&path, 0).unwrap();
-        all.iter().for_each(|entry| log.push(entry).unwrap());
+        for entry in &all {
+            log.push(entry).unwrap();
+        }
         log.file.write_all(b"{\"step\":4,\"lo").unwrap();
         assert_eq!(Log::read(&path), all);
         Log::resume(&path, 2).unwrap();

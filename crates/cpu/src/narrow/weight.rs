@@ -70,7 +70,10 @@ impl Weight {
         let (format, outputs) = (Format::Int8, scales.len());
         assert_eq!(integers.len(), outputs * inputs, "a weight [{outputs}, {inputs}]");
         // A look at all of them, without a branch for each.
-        if integers.chunks(1 << 14).any(|some| some.iter().fold(false, |found, &x| found | (x == 0x80))) {
+        if integers
+            .chunks(1 << 14)
+            .any(|some| some.iter().fold(0, |found, &x| found | u8::from(x == 0x80)) != 0)
+        {
             return None;
         }
         let mut data = Buffer::zeros(Self::len(format, inputs, outputs));
