@@ -55,7 +55,7 @@ fn narrow_numbers_are_as_near_as_they_should_be() {
     let all = [Precision::Bf16, Precision::Int8, Precision::Int4];
     for (name, texts) in [("stories15m", &ENGLISH[..]), ("opus-zh-en", &CHINESE), ("minilm", &ENGLISH)] {
         let found = compared(name, texts, &all);
-        for (found, (cosine, apart)) in found.iter().zip([(0.9995, 0.02), (0.995, 0.15), (0.9, 0.5)]) {
+        for (found, (cosine, apart)) in found.iter().zip([(0.9995, 0.02), (0.98, 0.15), (0.9, 0.5)]) {
             assert!(found.cosine > cosine && found.largest / found.size < apart, "{name}: {found:?}");
         }
     }
