@@ -26,15 +26,14 @@ fn a_child_trains() {
 fn a_training_that_is_killed_again_and_again_ends_with_the_same_bits() {
     let folder = Folder::new("killed");
     let whole = backwards(&folder.0, "whole", STEPS, "");
-    let began = Instant::now();
     train(&whole, |_| false);
-    let whole_time = began.elapsed();
     let expected = losses(&folder.0.join("whole"));
     assert_eq!(expected.iter().filter(|(step, _)| *step == STEPS).count(), 2, "a step and a look");
 
     let killed = backwards(&folder.0, "killed", STEPS, "");
     let mut random = Random::new(11);
     let (mut kills, started) = (0, Instant::now());
+    let out = folder.0.join("killed");
     loop {
         let mut child = Command::new(std::env::current_exe().expect("this test"))
             .args(["--exact", "a_child_trains"])
@@ -43,20 +42,20 @@ fn a_training_that_is_killed_again_and_again_ends_with_the_same_bits() {
             .stderr(Stdio::null())
             .spawn()
             .expect("it starts");
-        // Long enough to come to some checkpoints, short enough to be killed in the middle of one and far from the end.
-        let share = 0.03 + 0.09 * random.below(1000) as f64 / 1000.0;
-        let patience = if kills < KILLS { whole_time.mul_f64(share) } else { Duration::from_secs(60) };
-        let start = Instant::now();
+        // By its own steps, whatever their pace: far enough to come to a checkpoint or two, then anywhere in a step or in writing one.
+        let until =
+            if kills < KILLS { (kills + 1) * STEPS / (KILLS + 2) + random.below(3) } else { usize::MAX };
         let ended = loop {
             if let Some(status) = child.try_wait().expect("it can be watched") {
                 break Some(status);
             }
-            if start.elapsed() > patience {
+            if losses(&out).last().is_some_and(|(step, _)| *step >= until) {
+                std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
                 child.kill().expect("it can be killed"); // SIGKILL: nothing is tidied up
                 child.wait().expect("it is gone");
                 break None;
             }
-            std::thread::sleep(Duration::from_millis(1));
+            std::thread::sleep(Duration::from_micros(500));
         };
         match ended {
             Some(status) => {
@@ -69,7 +68,7 @@ fn a_training_that_is_killed_again_and_again_ends_with_the_same_bits() {
     }
     println!("killed {kills} times in {:.1?}", started.elapsed());
     assert!(kills > KILLS / 2, "it ended before it could be killed often enough");
-    assert_eq!(losses(&folder.0.join("killed")), expected);
+    assert_eq!(losses(&out), expected);
 }
 
 #[test]
