@@ -121,6 +121,7 @@ impl Data {
             rows,
             k,
             columns,
+            some: [0, columns],
             a: narrowed.as_ptr(),
             b: weight.as_ptr(),
             c: c.as_mut_ptr(),
@@ -149,7 +150,7 @@ impl Data {
                         }
                     });
                     worker.barrier();
-                    worker.share(self.product.items(), |item| self.product.run_item(dot, item));
+                    worker.share(self.product.items(), |item| self.product.run_item(dot, item, worker.count));
                     worker.barrier();
                 }
             }

@@ -53,9 +53,14 @@ fn narrow_numbers_are_as_near_as_they_should_be() {
         "| model | numbers | cosine of logits | least | largest difference, of the largest | same best |"
     );
     let all = [Precision::Bf16, Precision::Int8, Precision::Int4];
-    for (name, texts) in [("stories15m", &ENGLISH[..]), ("opus-zh-en", &CHINESE), ("minilm", &ENGLISH)] {
-        let found = compared(name, texts, &all);
-        for (found, (cosine, apart)) in found.iter().zip([(0.9995, 0.02), (0.98, 0.15), (0.9, 0.5)]) {
+    // The least cosine and the largest difference of each, which measured numbers pass by little.
+    let held = [
+        ("stories15m", &ENGLISH[..], [(0.9999, 0.02), (0.999, 0.105), (0.97, 0.3)]),
+        ("opus-zh-en", &CHINESE, [(0.9995, 0.02), (0.99, 0.1), (0.92, 0.3)]),
+        ("minilm", &ENGLISH, [(0.9999, 0.005), (0.997, 0.03), (0.97, 0.1)]),
+    ];
+    for (name, texts, bounds) in held {
+        for (found, (cosine, apart)) in compared(name, texts, &all).iter().zip(bounds) {
             assert!(found.cosine > cosine && found.largest / found.size < apart, "{name}: {found:?}");
         }
     }

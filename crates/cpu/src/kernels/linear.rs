@@ -117,7 +117,14 @@ pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
 pub(super) unsafe fn narrow(format: Format, call: Call<'_>) {
     let (x, to) = (call.inputs[0], call.outputs[0].data);
     let narrowing = Narrowing { format, rows: x.rows, k: x.width, from: x.data, stride: x.width, to };
-    over_rows(call.worker, x.rows, x.width, |rows| {
+    // SAFETY: the caller's promise.
+    unsafe { narrow_rows(call, &narrowing) };
+}
+
+/// # Safety
+/// As [`Call`] says; the addresses and sizes of `narrowing` lie within its blocks.
+unsafe fn narrow_rows(call: Call<'_>, narrowing: &Narrowing) {
+    over_rows(call.worker, narrowing.rows, narrowing.k, |rows| {
         for row in rows {
             // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
             unsafe { narrowing.run_row(call.run.isa, row) };
@@ -126,11 +133,16 @@ pub(super) unsafe fn narrow(format: Format, call: Call<'_>) {
 }
 
 /// `y = after(x Wᵀ + b)` with narrow numbers. Inputs: x narrowed, W narrow, perhaps b, perhaps what `after` reads; x had `k`
-/// columns.
+/// columns. Outputs: y, and y narrowed in the second format, if there is one; then y itself is only a place to work in.
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn narrow_product((format, k): (Format, usize), after: After, call: Call<'_>) {
+pub(super) unsafe fn narrow_product(
+    (format, k): (Format, usize),
+    after: After,
+    narrowed: Option<Format>,
+    call: Call<'_>,
+) {
     let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let product = narrow::Product {
@@ -138,6 +150,7 @@ pub(super) unsafe fn narrow_product((format, k): (Format, usize), after: After, 
         rows: y.rows,
         k,
         columns: y.width,
+        some: [0, y.width],
         a: x.data,
         b: w.data,
         c: y.data,
@@ -146,10 +159,59 @@ pub(super) unsafe fn narrow_product((format, k): (Format, usize), after: After, 
         then,
         narrowed: None,
     };
+    let to = call.outputs.get(1).map(|block| block.data);
+    // SAFETY: the caller's promise.
+    unsafe {
+        match (narrowed, to) {
+            (Some(Format::Bf16), narrowed) if format == Format::Bf16 => {
+                narrow_multiply(call, &narrow::Product { narrowed, ..product });
+            }
+            (Some(format), Some(to)) => narrow_blocks(call, &product, format, to),
+            (Some(_) | None, _) => narrow_multiply(call, &product),
+        }
+    }
+}
+
+/// C of a product narrowed for others, to `to`.
+///
+/// A worker alone computes it block by block, each in the same place: it is narrowed before it leaves the cache. Together
+/// workers share the columns, and then the rows.
+///
+/// # Safety
+/// As [`Call`] says; there is room at `to`.
+unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Format, to: *mut f32) {
+    let narrow::Product { rows, columns: k, c, .. } = *product;
+    if call.worker.count > 1 {
+        // SAFETY: the caller's promise; rows are narrowed behind a barrier.
+        unsafe {
+            narrow_multiply(call, product);
+            call.worker.barrier();
+            narrow_rows(call, &Narrowing { format, rows, k, from: c, stride: k, to });
+        }
+        return;
+    }
+    for block in 0..format.blocks(k) {
+        let some = format.block(k, block);
+        let (c, stride) = (c.wrapping_sub(some.start), some.len());
+        let narrowing = Narrowing { format, rows, k, from: c, stride, to };
+        // SAFETY: the caller's promise; C has room for a part of its columns, which begin at its first number.
+        unsafe {
+            narrow_multiply(
+                call,
+                &narrow::Product { some: [some.start, some.end], c, c_stride: stride, ..*product },
+            );
+            (0..rows).for_each(|row| narrowing.run_block(call.run.isa, row, block));
+        }
+    }
+}
+
+/// # Safety
+/// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
+unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product) {
     call.worker.share(product.items(), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
         // this item.
-        unsafe { product.run_item(call.run.dot, item) };
+        unsafe { product.run_item(call.run.dot, item, call.worker.count) };
     });
 }
 
@@ -177,6 +239,7 @@ pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
         rows: dw.rows,
         k: dy.rows,
         columns: dw.width,
+        some: [0, dw.width],
         a: left.data,
         b: right.data,
         c: dw.data,
@@ -185,11 +248,8 @@ pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
         then: Then::Nothing,
         narrowed: None,
     };
-    call.worker.share(product.items(), |item| {
-        // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
-        // this item.
-        unsafe { product.run_item(call.run.dot, item) };
-    });
+    // SAFETY: the caller's promise.
+    unsafe { narrow_multiply(call, &product) };
 }
 
 /// `dW = dyᵀ x`. Inputs: dy, x packed.

@@ -46,8 +46,9 @@ pub(crate) enum Kernel {
     Turn(Turn),
     /// A product, and what follows it: x, W packed, perhaps a bias, perhaps what follows reads.
     Product(After),
-    /// The same of what comes narrowed; x had `k` columns.
-    NarrowProduct { format: Format, k: usize, after: After },
+    /// The same of what comes narrowed; x had `k` columns. Where what it writes goes to other such products alone, it narrows
+    /// that itself.
+    NarrowProduct { format: Format, k: usize, after: After, narrowed: Option<Format> },
     /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, for the number of its rows.
     NarrowWeightGrad,
     /// Narrows a value for products of weights in few bits.
@@ -241,7 +242,7 @@ impl Work {
             Self::First => Effort { products: 0, numbers: count(&inputs[..1]) },
             Self::Narrow { k } => Effort {
                 products: k * outputs[0].width / NARROWER * outputs[0].rows.div_ceil(NARROW_ROWS),
-                numbers: outputs[0].rows * k + count(outputs),
+                numbers: outputs[0].rows * k + count(&outputs[..1]),
             },
             Self::Rows => Effort { products: 0, numbers: 2 * count(outputs) },
             Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
@@ -372,8 +373,8 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::Turn(turn) => linear::turn(*turn, call),
             Kernel::NarrowWeightGrad => linear::narrow_weight_grad(call),
             Kernel::Product(after) => linear::linear(*after, call, scratch),
-            Kernel::NarrowProduct { format, k, after } => {
-                linear::narrow_product((*format, *k), *after, call);
+            Kernel::NarrowProduct { format, k, after, narrowed } => {
+                linear::narrow_product((*format, *k), *after, *narrowed, call);
             }
             Kernel::Code => coded::narrow(call),
             Kernel::CodedProduct { coding, k, after } => coded::product((*coding, *k), *after, call),

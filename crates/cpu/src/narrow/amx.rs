@@ -88,15 +88,16 @@ macro_rules! steps {
     };
 }
 
-/// Two blocks of rows by two panels.
+/// Two blocks of rows by two panels. A is read again for the next panels and should stay in the nearest cache; B should not take
+/// its place there.
 macro_rules! square {
     ($cursor:expr, $steps:expr, $multiply:literal) => {
         steps!(
             $steps,
             "tileloadd tmm4, [{a0} + {line}]",
-            "tileloadd tmm6, [{b0} + {line}]",
+            "tileloaddt1 tmm6, [{b0} + {line}]",
             concat!($multiply, " tmm0, tmm4, tmm6"),
-            "tileloadd tmm7, [{b1} + {line}]",
+            "tileloaddt1 tmm7, [{b1} + {line}]",
             concat!($multiply, " tmm1, tmm4, tmm7"),
             "tileloadd tmm5, [{a1} + {line}]",
             concat!($multiply, " tmm2, tmm5, tmm6"),

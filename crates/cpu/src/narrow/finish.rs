@@ -14,9 +14,29 @@ pub(super) enum Finish {
     Keep,
     /// The bias is added.
     Add { bias: Option<*const f32> },
-    /// Integers become numbers: sum · (scale of the row · scale of the column) + bias. Every step rounds by itself, so
+    /// Integers become numbers: sum · (scale of the row · scale of the column) onto something. Every step rounds by itself, so
     /// that all machines give the same bits.
-    Scale { rows: *const f32, columns: *const f32, bias: Option<*const f32> },
+    Scale { rows: *const f32, columns: *const f32, onto: Onto, last: bool },
+}
+
+/// What the numbers of a block are added to.
+#[derive(Clone, Copy)]
+pub(super) enum Onto {
+    /// The bias, or nothing.
+    Bias(Option<*const f32>),
+    /// What C holds.
+    C,
+}
+
+impl Finish {
+    /// Whether C is whole then.
+    fn is_last(self) -> bool {
+        match self {
+            Self::Keep => false,
+            Self::Add { .. } => true,
+            Self::Scale { last, .. } => last,
+        }
+    }
 }
 
 /// Where a patch's numbers go, and how.
@@ -73,7 +93,7 @@ impl Place {
         // SAFETY: the caller's promise.
         unsafe {
             self.add::<L>(&part, from, rows.start);
-            if !matches!(self.finish, Finish::Keep) {
+            if self.finish.is_last() {
                 self.then.run::<L>(&part);
                 if let Some((tiles, across)) = self.narrow {
                     narrow::<L>(&part, tiles, across);
@@ -111,12 +131,20 @@ impl Place {
                             put(row, L::load(line(row)) + bias);
                         }
                     }
-                    Finish::Scale { rows: scales, columns, bias } => {
+                    Finish::Scale { rows: scales, columns, onto, .. } => {
                         // Adding -0 changes nothing, not even the sign of a zero.
-                        let (scale, bias) = (of(columns), bias.map_or(L::splat(-0.0), of));
+                        let nothing = L::splat(-0.0);
+                        let (scale, bias) = match onto {
+                            Onto::Bias(bias) => (of(columns), bias.map_or(nothing, of)),
+                            Onto::C => (of(columns), nothing),
+                        };
                         for row in 0..part.rows {
                             let factor = L::splat(*scales.add(first + row)) * scale;
-                            put(row, numbers::<L>(line(row)) * factor + bias);
+                            let before = match onto {
+                                Onto::Bias(_) => bias,
+                                Onto::C => L::load_first(part.c.add(row * part.stride + at), some),
+                            };
+                            put(row, numbers::<L>(line(row)) * factor + before);
                         }
                     }
                 }

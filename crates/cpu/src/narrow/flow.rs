@@ -7,7 +7,7 @@
 use super::amx::{Cursor, Tiles};
 use super::finish::{Finish, Place};
 use super::patch::{Shape, Strips, Sums};
-use super::{Item, LINE, LINES, Product, TILE};
+use super::{Item, LINE, LINES, Product, TILE, UNIT};
 use crate::lanes::dispatch::on_avx512;
 use crate::lanes::{Avx512, Lanes};
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
@@ -21,12 +21,12 @@ const GROUP: usize = 3;
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product, and the machine has AMX.
-pub(super) unsafe fn run(product: &Product, item: &Item) {
+pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<Range<usize>>) {
     // SAFETY: a machine with AMX has AVX-512; the rest is the caller's promise.
     unsafe {
         on_avx512(
             #[inline(always)]
-            || blocks::<Avx512>(product, item),
+            || blocks::<Avx512>(product, item, next),
         );
     }
 }
@@ -34,7 +34,8 @@ pub(super) unsafe fn run(product: &Product, item: &Item) {
 /// # Safety
 /// As for [`run`].
 #[inline(always)]
-unsafe fn blocks<L: Lanes>(product: &Product, item: &Item) {
+unsafe fn blocks<L: Lanes>(product: &Product, item: &Item, next: Option<Range<usize>>) {
+    let mut ahead = Ahead::of(product, item, next);
     // Written before they are read.
     let mut sums = MaybeUninit::<[Sums; 2]>::uninit();
     let first = sums.as_mut_ptr().cast::<Sums>();
@@ -48,9 +49,9 @@ unsafe fn blocks<L: Lanes>(product: &Product, item: &Item) {
             // whole block of rows.
             unsafe {
                 let tiles = Tiles::configure(shape, rows.len().min(LINES));
-                let strips = Strips { product, shape, rows, steps: product.block(index) };
+                let strips = Strips::new(product, shape, rows, index);
                 let sums = [first, first.add(1)];
-                Flow { strips: &strips, tiles, sums, waiting: None }.run::<L>(&item.units);
+                Flow { strips: &strips, tiles, sums, waiting: None, ahead: &mut ahead }.run::<L>(&item.units);
             }
         }
     }
@@ -75,6 +76,38 @@ struct Flow<'a> {
     sums: [*mut Sums; 2],
     /// The patch before, if it is not finished.
     waiting: Option<Place>,
+    ahead: &'a mut Ahead,
+}
+
+/// What is asked for of the next item's B, little by little while this item is multiplied.
+struct Ahead {
+    next: *const u8,
+    /// Lines that are left.
+    left: usize,
+    /// Lines at a time.
+    each: usize,
+}
+
+impl Ahead {
+    fn of(product: &Product, item: &Item, next: Option<Range<usize>>) -> Self {
+        let units = next.unwrap_or(0..0);
+        let lines = units.len() * UNIT * product.tiles();
+        let times = item.rows.len().div_ceil(2 * LINES)
+            * (item.units.len() * UNIT).div_ceil(2 * LINES)
+            * product.tiles().div_ceil(GROUP);
+        let next = product.b_tile(units.start * UNIT / LINES, 0);
+        Self { next, left: lines, each: lines.div_ceil(times.max(1)) }
+    }
+
+    #[inline(always)]
+    fn ask(&mut self) {
+        let some = self.each.min(self.left);
+        for line in 0..some {
+            fetch(self.next.wrapping_add(line * LINE));
+        }
+        self.next = self.next.wrapping_add(some * LINE);
+        self.left -= some;
+    }
 }
 
 impl Flow<'_> {
@@ -142,6 +175,7 @@ impl Flow<'_> {
                 }
                 let done = fetched.min(group * each_fetched);
                 fetch_rows(&place, done..fetched.min(done + each_fetched));
+                self.ahead.ask();
             }
             if self.is_whole(&place) && matches!(place.finish, Finish::Keep) {
                 self.tiles.store(shape, place.part.c, 4 * place.part.stride);
@@ -162,7 +196,7 @@ impl Flow<'_> {
         let shape = self.strips.shape;
         // SAFETY: the caller's promise; what lies beyond the last row and column of the sums does not matter.
         unsafe {
-            if self.strips.steps.start == 0 {
+            if !self.strips.goes_on() {
                 self.tiles.zero();
             } else if self.is_whole(place) {
                 self.tiles.load(shape, place.part.c, 4 * place.part.stride);

@@ -2,8 +2,9 @@
 //! on machines with AMX sixteen and thirty-two times the multiplications of `f32`.
 //!
 //! **Two formats.** [`Format::Bf16`] rounds weights and activations to the upper half of an `f32` and sums in `f32`.
-//! [`Format::Int8`] has a scale for each column of B (an output of the layer) and for each row of A, which is found when
-//! the row is seen; sums are integers, so they are exact, and C[i, j] = sum · (scale of row i · scale of column j) + bias.
+//! [`Format::Int8`] has a scale for each column of B (an output of the layer), and for each row of A one for each block of at
+//! most 1,024 numbers, which is found when they are seen. The sum over a block is one of integers, so it is exact; C[i, j] is the
+//! bias and then, block by block, sum · (scale of the block in row i · scale of column j).
 //!
 //! **One layout for all machines.** Everything is cut into *tiles* of sixteen lines of 64 bytes, as AMX wants it. A line
 //! of A is one row's next 32 `bf16` or 64 integers; a line of B is sixteen columns, each with its next two or four
@@ -51,10 +52,14 @@ const TILE: usize = LINE * LINES;
 const TILE_FLOATS: usize = TILE / 4;
 /// Columns that are always worked on together, or filled up with zeros: four tiles side by side.
 const UNIT: usize = 4 * LINES;
-/// The most tiles along k between two visits to C, which cost as much as some tiles.
+/// The most tiles of `bf16` along k between two visits to C, which cost as much as some tiles.
 const BLOCK: usize = 32;
+/// The most tiles of integers along k that have one scale in a row of A. Two strips of A that are so long stay in a cache of 48 KB.
+const SCALED: usize = 16;
 /// The most rows of an item, in pairs of tiles.
 const TALLEST: usize = 8;
+/// Rows from which on there is time to fetch B for the next item while this one is multiplied.
+const TALL: usize = 192;
 /// The most columns of an item, in units.
 const WIDEST: usize = 8;
 /// Up to here, lines of integers are read a little faster than tiles of them.
@@ -90,6 +95,25 @@ impl Format {
     const fn tiles(self, k: usize) -> usize {
         if k == 0 { 1 } else { k.div_ceil(self.depth()) }
     }
+
+    /// How many blocks there are along a `k` of this length, each with a scale of its own in a row of A; with `bf16`, one.
+    pub const fn blocks(self, k: usize) -> usize {
+        match self {
+            Self::Bf16 => 1,
+            Self::Int8 => self.tiles(k).div_ceil(SCALED),
+        }
+    }
+
+    /// The tiles of block `index`.
+    fn tiles_of(self, k: usize, index: usize) -> Range<usize> {
+        part(self.tiles(k), self.blocks(k), index)
+    }
+
+    /// The numbers of block `index`.
+    pub fn block(self, k: usize, index: usize) -> Range<usize> {
+        let tiles = self.tiles_of(k, index);
+        tiles.start * self.depth()..k.min(tiles.end * self.depth())
+    }
 }
 
 /// C = A·B + bias, described; [`Product::run_item`] computes it, item by item, on any threads in any order.
@@ -103,6 +127,8 @@ pub struct Product {
     pub k: usize,
     /// The columns of B and C.
     pub columns: usize,
+    /// Which of them are computed, from the first to before the second: a multiple of [`UNIT`], and another one or the end.
+    pub some: [usize; 2],
     /// A, `[rows, k]`, as [`Narrowing`] writes it.
     pub a: *const f32,
     /// B, `[k, columns]`, as [`Weight`] holds it.
@@ -115,8 +141,8 @@ pub struct Product {
     pub bias: Option<*const f32>,
     /// What is done to C at last.
     pub then: Then,
-    /// Where only a product in `bf16` reads C: that product's A, written as [`Narrowing`] would write it from C. `c` is not
-    /// used then.
+    /// Where this is a product in `bf16`, and only others read C: their A, written as [`Narrowing`] would write it from C. `c` is
+    /// not used then.
     pub narrowed: Option<*mut f32>,
 }
 
@@ -135,32 +161,45 @@ impl Product {
     /// Items from top to bottom, and from left to right; a function of the shape alone.
     fn cut(&self) -> (usize, usize) {
         let pairs = self.rows.div_ceil(2 * LINES);
-        let units = self.columns.div_ceil(UNIT);
+        let units = self.units().len();
         let down = pairs.div_ceil(TALLEST);
         if down == 0 || units == 0 {
             return (0, 0);
         }
-        let work = self.rows.max(LINES) * self.k * self.columns / down;
+        let work = self.rows.max(LINES) * self.k * units * UNIT / down;
         let enough = ENOUGH_ITEMS.div_ceil(down).min(units).min(work / SMALLEST);
         (down, units.div_ceil(WIDEST).max(enough))
     }
 
-    /// Computes item number `item` by the instructions of `dot`.
+    /// Computes item number `item` by the instructions of `dot`. Who does it may well do number `item + apart` next.
     ///
     /// # Safety
     /// The machine has `dot`; `item < self.items()`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes
     /// that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items of this product.
-    pub unsafe fn run_item(&self, dot: Dot, item: usize) {
+    pub unsafe fn run_item(&self, dot: Dot, item: usize, apart: usize) {
+        let (next, item) = (item + apart, self.item(item));
         // SAFETY: the caller's promise; the item lies inside the product.
-        unsafe { patch::run(self, self.suited(dot), &self.item(item)) }
+        unsafe { patch::run(self, self.suited(dot), &item, self.following(&item, next)) }
     }
 
     fn item(&self, index: usize) -> Item {
         let (down, across) = self.cut();
         let pairs = part(self.rows.div_ceil(2 * LINES), down, index / across);
-        let units = part(self.columns.div_ceil(UNIT), across, index % across);
+        let (all, units) = (self.units(), part(self.units().len(), across, index % across));
+        let units = all.start + units.start..all.start + units.end;
         Item { rows: pairs.start * 2 * LINES..self.rows.min(pairs.end * 2 * LINES), units }
+    }
+
+    /// The units of item number `next`, if it has the rows of `item` and there is time to fetch them meanwhile.
+    fn following(&self, item: &Item, next: usize) -> Option<Range<usize>> {
+        let next = (item.rows.len() >= TALL && next < self.items()).then(|| self.item(next))?;
+        (next.rows == item.rows).then_some(next.units)
+    }
+
+    /// The units of columns that are computed.
+    fn units(&self) -> Range<usize> {
+        self.some[0] / UNIT..self.some[1].div_ceil(UNIT)
     }
 
     /// What wins for this product where the machine has `dot`. Integer sums are exact, so the choice changes no bit; in
@@ -188,10 +227,11 @@ impl Product {
         self.b.wrapping_add((panel * self.tiles() + step) * TILE_FLOATS).cast()
     }
 
-    /// One number per row, behind the tiles of A; there only with integers.
+    /// One number per row for this block of k, behind the tiles of A; there only with integers.
     #[inline(always)]
-    fn row_scales(&self) -> *const f32 {
-        self.a.wrapping_add(self.rows.div_ceil(LINES) * self.tiles() * TILE_FLOATS)
+    fn row_scales(&self, block: usize) -> *const f32 {
+        let lines = self.rows.div_ceil(LINES);
+        self.a.wrapping_add(lines * (self.tiles() * TILE_FLOATS + block * LINES))
     }
 
     /// One number per column, behind the tiles of B; there only with integers.
@@ -200,10 +240,10 @@ impl Product {
         self.b.wrapping_add(padded(self.columns) / LINES * self.tiles() * TILE_FLOATS)
     }
 
-    /// One integer per column, behind the scales; there only with integers.
+    /// One integer per column for this block of k, behind the scales; there only with integers.
     #[inline(always)]
-    fn column_shifts(&self) -> *const i32 {
-        self.column_scales().wrapping_add(padded(self.columns)).cast()
+    fn column_shifts(&self, block: usize) -> *const i32 {
+        self.column_scales().wrapping_add((1 + block) * padded(self.columns)).cast()
     }
 }
 

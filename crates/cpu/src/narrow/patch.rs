@@ -1,9 +1,9 @@
 //! One work item: blocks of k, strips of rows, and patches of four tiles of C from left to right.
 //!
-//! A patch's sums rest in four kilobytes of the stack. Between two blocks of k they are kept in C, as they are: the bits of
-//! an `f32`, or of an integer.
+//! A patch's sums rest in four kilobytes of the stack. Between two blocks of k sums of `bf16` are kept in C; those of integers
+//! begin anew, since another block has other scales, and are added to what C holds.
 
-use super::finish::{Finish, Place};
+use super::finish::{Finish, Onto, Place};
 use super::vector;
 use super::{BLOCK, Dot, Format, Item, LINES, Product, TILE, TILE_FLOATS, part};
 use crate::dispatch;
@@ -69,8 +69,8 @@ pub(super) struct Patch {
     pub stride: usize,
     /// What integer sums begin with where A is taken as 128 more than it is: for each column.
     pub shift: *const i32,
-    /// Where along k it begins: at 0 with zeros, else with what the sums hold.
-    pub step: usize,
+    /// Whether it goes on with what the sums hold.
+    pub goes_on: bool,
     pub steps: usize,
     pub sums: *mut Sums,
 }
@@ -79,12 +79,12 @@ pub(super) struct Patch {
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product.
-pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item) {
+pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Option<Range<usize>>) {
     // SAFETY: the caller's promise.
     unsafe {
         match dot {
             #[cfg(target_arch = "x86_64")]
-            Dot::Amx => super::flow::run(product, item),
+            Dot::Amx => super::flow::run(product, item, next),
             #[cfg(not(target_arch = "x86_64"))]
             Dot::Amx => unreachable!("this machine has no AMX"),
             Dot::Scalar | Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot => {
@@ -101,14 +101,13 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item) {
 unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
     let mut sums = Sums::ZERO;
     for index in 0..product.blocks() {
-        let (rows, steps) = (item.rows.clone(), product.block(index));
-        let strips = Strips { product, shape: Shape::Wide, rows, steps };
+        let strips = Strips::new(product, Shape::Wide, item.rows.clone(), index);
         for row in strips.starts() {
             for panel in strips.panels(&item.units).step_by(Shape::Wide.across()) {
                 let place = strips.place(row, panel);
                 // SAFETY: the caller's promise.
                 unsafe {
-                    if strips.steps.start > 0 {
+                    if strips.goes_on() {
                         dispatch!(dot.isa(), |L| place.load::<L>(&raw mut sums));
                     }
                     vector::multiply(dot, product.format, &strips.patch(row, panel, &raw mut sums));
@@ -122,7 +121,11 @@ unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
 impl Product {
     /// How many blocks of k there are. Between two of them C must hold the sums, so there is one where C is narrow.
     pub(super) fn blocks(&self) -> usize {
-        if self.narrowed.is_some() { 1 } else { self.tiles().div_ceil(BLOCK) }
+        match self.format {
+            Format::Bf16 if self.narrowed.is_some() => 1,
+            Format::Bf16 => self.tiles().div_ceil(BLOCK),
+            Format::Int8 => self.format.blocks(self.k),
+        }
     }
 
     /// Block number `index`, in tiles.
@@ -138,9 +141,24 @@ pub(super) struct Strips<'a> {
     pub shape: Shape,
     pub rows: Range<usize>,
     pub steps: Range<usize>,
+    /// The block's number.
+    block: usize,
+}
+
+impl<'a> Strips<'a> {
+    /// These rows in block number `block`.
+    pub fn new(product: &'a Product, shape: Shape, rows: Range<usize>, block: usize) -> Self {
+        Self { product, shape, rows, steps: product.block(block), block }
+    }
 }
 
 impl Strips<'_> {
+    /// Whether sums go on with what the block before left in C.
+    #[inline(always)]
+    pub fn goes_on(&self) -> bool {
+        self.block > 0 && self.product.format == Format::Bf16
+    }
+
     /// The first row of each strip.
     pub fn starts(&self) -> impl Iterator<Item = usize> + use<> {
         self.rows.clone().step_by(self.shape.height())
@@ -148,17 +166,17 @@ impl Strips<'_> {
 
     /// The panels of some units.
     pub fn panels(&self, units: &Range<usize>) -> Range<usize> {
-        units.start * 4..(units.end * 4).min(self.product.columns.div_ceil(LINES))
+        units.start * 4..(units.end * 4).min(self.product.some[1].div_ceil(LINES))
     }
 
     /// The part of C that the patch at `row` and `panel` is, and what happens to its sums.
     #[inline(always)]
     pub fn place(&self, row: usize, panel: usize) -> Place {
-        let Product { c, c_stride, columns, then, narrowed, .. } = *self.product;
+        let Product { c, c_stride, columns, some, then, narrowed, .. } = *self.product;
         let part = Part {
             corner: [row, panel * LINES],
             rows: (self.rows.end - row).min(self.shape.height()),
-            columns: (columns - panel * LINES).min(self.shape.width()),
+            columns: (some[1] - panel * LINES).min(self.shape.width()),
             c: c.wrapping_add(row * c_stride + panel * LINES),
             stride: c_stride,
         };
@@ -174,8 +192,8 @@ impl Strips<'_> {
             a: product.a_tile(row / LINES, step),
             b: product.b_tile(panel, step),
             stride: product.tiles() * TILE,
-            shift: product.column_shifts().wrapping_add(panel * LINES),
-            step,
+            shift: product.column_shifts(self.block).wrapping_add(panel * LINES),
+            goes_on: self.goes_on(),
             steps: self.steps.len(),
             sums,
         }
@@ -185,16 +203,16 @@ impl Strips<'_> {
     #[inline(always)]
     fn finish(&self, row: usize, panel: usize) -> Finish {
         let product = self.product;
-        if self.steps.end < product.tiles() {
-            return Finish::Keep;
-        }
+        let last = self.steps.end == product.tiles();
         let bias = product.bias.map(|bias| bias.wrapping_add(panel * LINES));
         match product.format {
+            Format::Bf16 if !last => Finish::Keep,
             Format::Bf16 => Finish::Add { bias },
             Format::Int8 => Finish::Scale {
-                rows: product.row_scales().wrapping_add(row),
+                rows: product.row_scales(self.block).wrapping_add(row),
                 columns: product.column_scales().wrapping_add(panel * LINES),
-                bias,
+                onto: if self.block == 0 { Onto::Bias(bias) } else { Onto::C },
+                last,
             },
         }
     }

@@ -1,4 +1,4 @@
-//! A, row by row: rounded to `bf16`, or to integers by a scale of the row's own.
+//! A, row by row: rounded to `bf16`, or to integers by scales of the row's own.
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 #![allow(clippy::needless_range_loop)] // plain loops become vectors
 #![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
@@ -34,14 +34,13 @@ unsafe impl Send for Narrowing {}
 unsafe impl Sync for Narrowing {}
 
 impl Narrowing {
-    /// How many `f32` so many narrowed rows take: whole tiles, and for integers a scale for each row.
+    /// How many `f32` so many narrowed rows take: whole tiles, and for integers a scale for each row and block of k.
     pub const fn len(format: Format, rows: usize, k: usize) -> usize {
-        let blocks = rows.div_ceil(LINES);
         let scales = match format {
             Format::Bf16 => 0,
-            Format::Int8 => LINES,
+            Format::Int8 => LINES * format.blocks(k),
         };
-        blocks * (format.tiles(k) * TILE_FLOATS + scales)
+        rows.div_ceil(LINES) * (format.tiles(k) * TILE_FLOATS + scales)
     }
 
     /// Narrows row number `row` on `isa`.
@@ -50,28 +49,40 @@ impl Narrowing {
     /// The machine has `isa`; `row < self.rows`. The rows are valid for reads and `to` for [`Narrowing::len`] writes; they
     /// do not overlap, and nobody else uses `to`, or writes the rows, at the same time, except other rows of this narrowing.
     pub unsafe fn run_row(&self, isa: Isa, row: usize) {
+        for block in 0..self.format.blocks(self.k) {
+            // SAFETY: the caller's promise.
+            unsafe { self.run_block(isa, row, block) };
+        }
+    }
+
+    /// The same for one block of k of the row; no other numbers of it are read.
+    ///
+    /// # Safety
+    /// As for [`Narrowing::run_row`]; `block < self.format.blocks(self.k)`.
+    pub unsafe fn run_block(&self, isa: Isa, row: usize, block: usize) {
         let Self { format, rows, k, from, stride, to } = *self;
-        let tiles = rows.div_ceil(LINES) * format.tiles(k);
-        // SAFETY: the caller's promise; each row has its own line in every tile, and its own scale.
+        let (lines, tiles) = (rows.div_ceil(LINES), format.tiles(k));
+        let some = format.block(k, block);
+        // SAFETY: the caller's promise; each row has its own line in every tile, and its own scale for every block.
         unsafe {
-            let numbers = std::slice::from_raw_parts(from.add(row * stride), k);
-            let scale = narrow_row(isa, format, numbers, to, row);
+            let numbers =
+                std::slice::from_raw_parts(from.wrapping_add(row * stride + some.start), some.len());
+            let first = to.add((row / LINES * tiles + some.start / format.depth()) * TILE_FLOATS);
+            let scale = narrow_row(isa, format, numbers, first.cast::<u8>().add(row % LINES * LINE));
             if format == Format::Int8 {
-                *to.add(tiles * TILE_FLOATS + row) = scale;
+                *to.add(lines * (tiles * TILE_FLOATS + block * LINES) + row) = scale;
             }
         }
     }
 }
 
-/// Narrows the row `row` of many into its lines, and gives its scale: of a `bf16`, 1.
+/// Narrows some numbers into the lines from `first` on, one in each tile, and gives their scale: of a `bf16`, 1.
 ///
 /// # Safety
-/// The machine has `isa`; `to` has tiles for so many rows, and nobody else uses this one's lines.
-pub(super) unsafe fn narrow_row(isa: Isa, format: Format, numbers: &[f32], to: *mut f32, row: usize) -> f32 {
+/// The machine has `isa`; there are that many tiles, and nobody else uses these lines.
+pub(super) unsafe fn narrow_row(isa: Isa, format: Format, numbers: &[f32], first: *mut u8) -> f32 {
     // SAFETY: the caller's promise.
     unsafe {
-        let block = row / LINES * format.tiles(numbers.len());
-        let first = to.add(block * TILE_FLOATS).cast::<u8>().add(row % LINES * LINE);
         match format {
             Format::Bf16 => {
                 dispatch!(isa, round_row(numbers, first));
@@ -112,7 +123,7 @@ pub(super) unsafe fn narrow_line<L: Lanes>(from: *const f32, some: usize, line: 
     }
 }
 
-/// The scale of the row: its largest number is 127 of it.
+/// The scale of these numbers: the largest is 127 of it.
 ///
 /// # Safety
 /// As for [`round_row`].

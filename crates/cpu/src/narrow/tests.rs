@@ -60,6 +60,17 @@ impl Case {
         then: Then,
         random: &mut Random,
     ) -> Vec<f32> {
+        self.found_some((format, dot), (rows, [0, self.columns]), then, random)
+    }
+
+    /// The same of some columns.
+    fn found_some(
+        &self,
+        (format, dot): (Format, Dot),
+        (rows, some): (Range<usize>, [usize; 2]),
+        then: Then,
+        random: &mut Random,
+    ) -> Vec<f32> {
         let weight = Weight::from_weight(format, &self.weight, self.columns, self.k);
         let mut narrowed = Buffer::zeros(Narrowing::len(format, rows.len(), self.k));
         // What lies in unused lines must not matter.
@@ -79,6 +90,7 @@ impl Case {
             rows: rows.len(),
             k: self.k,
             columns: self.columns,
+            some,
             a: narrowed.as_ptr(),
             b: weight.as_ptr(),
             c: c[rows.start * stride..].as_mut_ptr(),
@@ -115,6 +127,7 @@ impl Case {
             rows,
             k: self.k,
             columns,
+            some: [0, columns],
             a: a.as_ptr(),
             b: weight.as_ptr(),
             c: std::ptr::null_mut(),
@@ -144,7 +157,7 @@ unsafe fn run(product: &Product, dot: Dot, random: &mut Random) {
     random.shuffle(&mut items);
     for item in items {
         // SAFETY: the caller's promise.
-        unsafe { product.run_item(dot, item) };
+        unsafe { product.run_item(dot, item, 1) };
     }
 }
 
@@ -176,7 +189,7 @@ fn twin_amx(row: &[f32], column: &[f32], bias: Option<f32>) -> f32 {
     bias.map_or(sum, |bias| sum + bias)
 }
 
-/// The twin of integers, to the bit.
+/// The twin of integers, to the bit: a scale for the column, and one for each block of the row.
 fn twin_int8(row: &[f32], column: &[f32], bias: Option<f32>) -> f32 {
     let integers = |numbers: &[f32]| {
         let most = numbers.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
@@ -184,10 +197,18 @@ fn twin_int8(row: &[f32], column: &[f32], bias: Option<f32>) -> f32 {
         let integers = numbers.iter().map(|x| (x * inverse).round_ties_even() as i64);
         (integers.collect::<Vec<i64>>(), most / 127.0)
     };
-    let ((a, scale_a), (b, scale_b)) = (integers(row), integers(column));
-    let sum: i64 = a.iter().zip(&b).map(|(a, b)| a * b).sum();
-    let product = sum as f32 * (scale_a * scale_b);
-    bias.map_or(product, |bias| product + bias)
+    let (b, scale_b) = integers(column);
+    let tiles = row.len().div_ceil(64).max(1);
+    let blocks = tiles.div_ceil(16);
+    let mut c = bias.unwrap_or(-0.0);
+    for block in 0..blocks {
+        let start = |block: usize| row.len().min(64 * (tiles * block / blocks));
+        let some = start(block)..start(block + 1);
+        let (a, scale_a) = integers(&row[some.clone()]);
+        let sum: i64 = a.iter().zip(&b[some]).map(|(a, b)| a * b).sum();
+        c += sum as f32 * (scale_a * scale_b);
+    }
+    c
 }
 
 fn bits(numbers: &[f32]) -> Vec<u32> {
@@ -269,6 +290,30 @@ fn a_row_alone_has_the_bits_that_it_has_in_a_batch() {
 }
 
 #[test]
+fn some_columns_have_the_bits_that_they_have_among_all() {
+    let mut random = Random::new(9);
+    for [rows, k, columns] in [[1, 100, 200], [40, 1500, 300], [270, 70, 600]] {
+        let case = Case::random(&mut random, rows, k, columns);
+        let other: Vec<f32> = (0..rows * columns).map(|_| random.normal()).collect();
+        let from = UNIT * (1 + random.below(columns / UNIT - 1));
+        let to = columns.min(from + UNIT * (1 + random.below(4)));
+        for (format, dot) in
+            Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d)))
+        {
+            let then = *random.pick(&thens(&other, columns));
+            let all = case.found_then((format, dot), 0..rows, then, &mut random);
+            let some = case.found_some((format, dot), (0..rows, [from, to]), then, &mut random);
+            for (row, (all, some)) in all.chunks(columns + GAP).zip(some.chunks(columns + GAP)).enumerate() {
+                let message = format!("row {row} of [{rows}, {k}, {columns}], {then:?}, {format:?} on {dot}");
+                assert!(bits(&all[from..to]) == bits(&some[from..to]), "{message}");
+                let rest = some[..from].iter().chain(&some[to..]);
+                assert!(rest.into_iter().all(|&x| x == UNTOUCHED), "{message}");
+            }
+        }
+    }
+}
+
+#[test]
 fn what_follows_has_the_bits_of_a_step_behind() {
     let mut random = Random::new(7);
     for [rows, k, columns] in [[1, 50, 100], [17, 900, 70], [150, 10, 33], [50, 1500, 430]] {
@@ -296,15 +341,10 @@ fn a_narrow_c_is_what_narrowing_makes_of_it() {
     for [rows, k, columns] in shapes(&mut random, 12) {
         let case = Case::random(&mut random, rows, k, columns);
         let other: Vec<f32> = (0..rows * columns).map(|_| random.normal()).collect();
-        for (format, dot) in
-            Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d)))
-        {
+        for dot in Dot::available() {
             let then = *random.pick(&thens(&other, columns));
-            let [found, expected] = case.found_narrow((format, dot), then, &mut random);
-            assert!(
-                bits(&found) == bits(&expected),
-                "[{rows}, {k}, {columns}], {then:?}, {format:?} on {dot}"
-            );
+            let [found, expected] = case.found_narrow((Format::Bf16, dot), then, &mut random);
+            assert!(bits(&found) == bits(&expected), "[{rows}, {k}, {columns}], {then:?} on {dot}");
         }
     }
 }
@@ -386,6 +426,7 @@ fn items_cover_everything_and_are_never_empty() {
             rows,
             k: 1,
             columns,
+            some: [0, columns],
             a: std::ptr::null(),
             b: std::ptr::null(),
             c: std::ptr::null_mut(),

@@ -112,10 +112,10 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
         let mut sums = [[S::begin(patch.shift); P]; M];
         for i in 0..M {
             for p in 0..P {
-                sums[i][p] = if patch.step == 0 {
-                    S::begin(patch.shift.wrapping_add((panel + p) * LINES))
-                } else {
+                sums[i][p] = if patch.goes_on {
                     S::load(place(i, p))
+                } else {
+                    S::begin(patch.shift.wrapping_add((panel + p) * LINES))
                 };
             }
         }

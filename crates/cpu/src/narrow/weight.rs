@@ -5,8 +5,8 @@ use super::{Format, LINE, LINES, TILE_FLOATS, padded};
 use crate::isa::Isa;
 use glassformer_tensor::Buffer;
 
-/// A narrow B: its tiles, panel by panel of sixteen columns; with integers then the scale of each column, and -128 times the
-/// sum of each column's integers.
+/// A narrow B: its tiles, panel by panel of sixteen columns; with integers then the scale of each column, and for each block
+/// of k -128 times the sum of each column's integers.
 ///
 /// The last is for `vpdpbusd`, which takes A without a sign: 128 is added to it, and taken away here.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ impl Weight {
     pub const fn len(format: Format, k: usize, columns: usize) -> usize {
         let each = match format {
             Format::Bf16 => 0,
-            Format::Int8 => 2,
+            Format::Int8 => 1 + format.blocks(k),
         };
         padded(columns) * (format.tiles(k) * TILE_FLOATS / LINES + each)
     }
@@ -40,7 +40,10 @@ impl Weight {
         for column in 0..outputs {
             let numbers = &weight[column * inputs..(column + 1) * inputs];
             // SAFETY: the best set is available; the buffer begins with tiles for all columns.
-            let scale = unsafe { narrow_row(Isa::best(), format, numbers, data.as_mut_ptr(), column) };
+            let scale = unsafe {
+                let panel = data.as_mut_ptr().add(column / LINES * format.tiles(inputs) * TILE_FLOATS);
+                narrow_row(Isa::best(), format, numbers, panel.cast::<u8>().add(column % LINES * LINE))
+            };
             if format == Format::Int8 {
                 data[start + column] = scale;
             }
@@ -48,13 +51,15 @@ impl Weight {
         if format == Format::Int8 {
             let (tiles, rest) = data.split_at_mut(start);
             let shifts = &mut rest[padded(outputs)..];
-            let panels = tiles.chunks_exact(format.tiles(inputs) * TILE_FLOATS);
-            for (panel, shifts) in panels.zip(shifts.chunks_exact_mut(LINES)) {
-                for (row, shift) in shifts.iter_mut().enumerate() {
-                    let lines = panel.chunks_exact(LINES).skip(row).step_by(LINES);
-                    let sum: i32 = lines.flatten().map(|word| sum_of_bytes(word.to_bits())).sum();
-                    *shift = f32::from_bits((-128 * sum).cast_unsigned());
-                }
+            for (at, shift) in shifts.iter_mut().enumerate() {
+                let (block, column) = (at / padded(outputs), at % padded(outputs));
+                let panel = &tiles[column / LINES * format.tiles(inputs) * TILE_FLOATS..];
+                let sum: i32 = format
+                    .tiles_of(inputs, block)
+                    .flat_map(|tile| &panel[tile * TILE_FLOATS + column % LINES * LINES..][..LINES])
+                    .map(|word| sum_of_bytes(word.to_bits()))
+                    .sum();
+                *shift = f32::from_bits((-128 * sum).cast_unsigned());
             }
         }
         data[..start].as_chunks_mut::<TILE_FLOATS>().0.iter_mut().for_each(transpose);
@@ -85,16 +90,20 @@ impl Weight {
         for (at, rows) in integers.chunks(LINES * inputs.max(1)).enumerate() {
             let panel = tiles[at * panel..][..panel].as_chunks_mut::<TILE_FLOATS>().0;
             for (row, integers) in rows.chunks_exact(inputs).enumerate() {
-                let mut sum = 0_i32;
-                for (tile, line) in panel.iter_mut().zip(integers.chunks(LINE)) {
-                    let mut padded = [0; LINE];
-                    padded[..line.len()].copy_from_slice(line);
-                    for (k, word) in padded.as_chunks::<4>().0.iter().enumerate() {
-                        tile[k * LINES + row] = f32::from_bits(u32::from_le_bytes(*word));
+                for block in 0..format.blocks(inputs) {
+                    let mut sum = 0_i32;
+                    let lines = integers[format.block(inputs, block)].chunks(LINE);
+                    for (tile, line) in panel[format.tiles_of(inputs, block)].iter_mut().zip(lines) {
+                        let mut whole = [0; LINE];
+                        whole[..line.len()].copy_from_slice(line);
+                        for (k, word) in whole.as_chunks::<4>().0.iter().enumerate() {
+                            tile[k * LINES + row] = f32::from_bits(u32::from_le_bytes(*word));
+                        }
+                        sum += whole.iter().map(|byte| i32::from(byte.cast_signed())).sum::<i32>();
                     }
-                    sum += padded.iter().map(|byte| i32::from(byte.cast_signed())).sum::<i32>();
+                    let shift = &mut shifts[block * padded(outputs) + at * LINES + row];
+                    *shift = f32::from_bits((-128 * sum).cast_unsigned());
                 }
-                shifts[at * LINES + row] = f32::from_bits((-128 * sum).cast_unsigned());
             }
         }
         Some(Self { data, format, k: inputs, columns: outputs })

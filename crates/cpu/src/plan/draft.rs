@@ -14,7 +14,7 @@ use super::band::{self, LONGEST, Seen, Stretch};
 use super::constants::Wanted;
 use super::fuse::{After, Fused, Fusions};
 use super::layout::{Life, lines, place};
-use super::precision::{About, Choice, Held, Rule};
+use super::precision::{About, Choice, Held, Precision, Rule};
 use crate::gemm::Packed;
 use crate::kernels::{Access, Kernel, Packs, Reads, Work, needs};
 use crate::narrow::{Format, Narrowing, Turn, Turning, Weight, coded};
@@ -105,18 +105,23 @@ pub(super) struct Deal {
     pub workers: usize,
     /// How many rows each takes at once.
     pub rows: usize,
+    /// So many rows for each are worth it.
+    least: usize,
 }
 
 impl Deal {
-    /// At most `rows` rows at once, or one sequence of those that may be dealt out as wholes.
-    pub fn new(workers: usize, rows: usize, capacity: &Capacity) -> Self {
+    /// At most `rows` rows at once where somebody said so, or one sequence of those that may be dealt out as wholes.
+    pub fn new(workers: usize, rows: Option<usize>, precision: Precision, capacity: &Capacity) -> Self {
         let of = |side: Side| if is_short(capacity, side) { capacity.side(side).keys } else { 0 };
-        Self { workers, rows: rows.max(of(Side::Source)).max(of(Side::Target)) }
+        let longest = of(Side::Source).max(of(Side::Target));
+        let usual = if precision == Precision::F32 { band::ROWS } else { band::NARROW_ROWS };
+        let least = rows.unwrap_or(band::ROWS).max(longest);
+        Self { workers, rows: rows.unwrap_or(usual).max(longest), least }
     }
 
     /// Whether a run of so many rows goes by bands.
     pub fn bands(self, rows: usize) -> bool {
-        rows > self.workers * self.rows
+        rows > self.workers * self.least
     }
 }
 
@@ -207,7 +212,7 @@ impl<'a> Draft<'a> {
         let fusions = Fusions::of(graph);
         for (index, node) in graph.nodes().iter().enumerate() {
             if !fusions.done.contains(&index) {
-                draft.node(node, fusions.products.get(&index));
+                draft.node(node, fusions.products.get(&index), &fusions);
             }
         }
         let outputs = graph.outputs().iter().map(|&(_, value)| draft.output(value)).collect();
@@ -340,12 +345,12 @@ impl<'a> Draft<'a> {
     }
 
     /// Appends `node`, with what follows it.
-    fn node(&mut self, node: &Node, fused: Option<&Fused>) {
+    fn node(&mut self, node: &Node, fused: Option<&Fused>, fusions: &Fusions) {
         let shapes: Vec<Shape> = node.inputs.iter().map(|&input| self.graph.shape(input)).collect();
         let needs = needs(&node.op, &shapes, self.capacity);
         self.scratch = self.scratch.max(needs.scratch);
         let after = fused.map_or(After::Nothing, |fused| fused.after);
-        let (step, mut inputs) = if let Some(narrow) = self.narrow(node, after) {
+        let (mut step, mut inputs) = if let Some(narrow) = self.narrow(node, after) {
             narrow
         } else if fused.is_some() {
             (Step::new(Kernel::Product(after), needs.work), self.inputs(node, &needs.reads))
@@ -365,6 +370,11 @@ impl<'a> Draft<'a> {
         }
         if needs.workspace > 0 {
             outputs.push(self.block(needs.workspace));
+        }
+        if let Kernel::NarrowProduct { narrowed, .. } = &mut step.kernel {
+            let value = fused.map_or(node.outputs[0], |fused| fused.output);
+            *narrowed = fusions.only_reader(value).and_then(|reader| self.format_for(value, reader));
+            outputs.extend(narrowed.map(|format| self.narrowed_slot(value, Kind::Narrow(format))));
         }
 
         let mut phase = self.ready(&inputs);
@@ -450,7 +460,18 @@ impl<'a> Draft<'a> {
         let bias = node.inputs.get(2).map(|&bias| self.value(bias));
         let inputs =
             [self.narrowed(node.inputs[0], Kind::Narrow(format)), weight].into_iter().chain(bias).collect();
-        Some((Step::new(Kernel::NarrowProduct { format, k, after }, Work::Narrow { k }), inputs))
+        let kernel = Kernel::NarrowProduct { format, k, after, narrowed: None };
+        Some((Step::new(kernel, Work::Narrow { k }), inputs))
+    }
+
+    /// What the node of this number wants `value` narrowed to, where it multiplies it by a weight that is held narrow.
+    fn format_for(&self, value: Value, node: usize) -> Option<Format> {
+        let node = &self.graph.nodes()[node];
+        let multiplies = matches!(node.op, Op::Linear(_)) && node.inputs[0] == value;
+        match self.held(*node.inputs.get(1)?, Rule::of) {
+            Held::Narrow(format) if multiplies => Some(format),
+            Held::Narrow(_) | Held::Wide | Held::Coded(_) => None,
+        }
     }
 
     /// What `value` is held in by this side of the rule, where it is a weight.
@@ -544,17 +565,22 @@ impl<'a> Draft<'a> {
             return slot;
         }
         let from = self.value(value);
-        let Shape { rows, width } = self.graph.shape(value);
-        let rows = self.capacity.count(rows);
         let kernel = match kind {
             Kind::Narrow(format) => Kernel::Narrow(format),
             Kind::Coded => Kernel::Code,
         };
-        let to = self.block(kind.floats(rows, width));
-        self.slots[to].contents = Contents::Narrowed(kind, width);
+        let to = self.narrowed_slot(value, kind);
         // Where it has been there for a while, beside what comes before: then it costs no barrier.
         let phase = self.slots[from].ready.max(self.phase.saturating_sub(1));
         self.step(phase, Step::new(kernel, Work::First), vec![from], &[to]);
+        to
+    }
+
+    /// Where `value` will be narrowed.
+    fn narrowed_slot(&mut self, value: Value, kind: Kind) -> SlotId {
+        let Shape { rows, width } = self.graph.shape(value);
+        let to = self.block(kind.floats(self.capacity.count(rows), width));
+        self.slots[to].contents = Contents::Narrowed(kind, width);
         self.narrowed.insert((value, kind), to);
         to
     }

@@ -39,6 +39,7 @@ pub(super) struct Fusions {
     pub products: HashMap<usize, Fused>,
     /// The nodes that products do.
     pub done: HashSet<usize>,
+    readers: HashMap<Value, Reader>,
 }
 
 impl Fusions {
@@ -49,10 +50,10 @@ impl Fusions {
             Origin::Leaf(_) => true,
             Origin::Node(node, _) => node.0 < product,
         };
-        let mut fusions = Self::default();
+        let mut fusions = Self { readers, ..Self::default() };
         for (product, node) in graph.nodes().iter().enumerate() {
             let (Op::Linear(_), &[value]) = (&node.op, &node.outputs[..]) else { continue };
-            let Some(&Reader::Node(reader)) = readers.get(&value) else { continue };
+            let Some(reader) = fusions.only_reader(value) else { continue };
             let Some(fused) = joined(value, &graph.nodes()[reader]) else { continue };
             if fused.other.is_none_or(|other| before(other, product)) {
                 fusions.products.insert(product, fused);
@@ -60,6 +61,14 @@ impl Fusions {
             }
         }
         fusions
+    }
+
+    /// The node that reads a value, where nobody else does.
+    pub fn only_reader(&self, value: Value) -> Option<usize> {
+        match self.readers.get(&value) {
+            Some(&Reader::Node(reader)) => Some(reader),
+            Some(Reader::Others) | None => None,
+        }
     }
 }
 

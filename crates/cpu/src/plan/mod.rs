@@ -82,8 +82,8 @@ pub struct Cpu {
     dot: Dot,
     sharing: Sharing,
     rule: Rule,
-    /// Rows that a worker takes through a band at once.
-    band: usize,
+    /// Rows that a worker takes through a band at once, if somebody said so.
+    band: Option<usize>,
     shelf: Shelf,
 }
 
@@ -106,7 +106,7 @@ impl Cpu {
             dot: Dot::best(isa),
             sharing: Sharing::Worthwhile,
             rule: Rule::default(),
-            band: band::ROWS,
+            band: None,
             shelf: Shelf::default(),
         }
     }
@@ -142,7 +142,7 @@ impl Cpu {
     /// Lets each thread take so many rows at once from attention to attention: for tests and measurements.
     #[must_use]
     pub fn taking_rows(self, rows: usize) -> Self {
-        Self { band: rows.max(1), ..self }
+        Self { band: Some(rows.max(1)), ..self }
     }
 
     /// The vector instructions that it uses.
@@ -189,7 +189,7 @@ impl Backend for Cpu {
         weights: &dyn Constants,
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
-        let deal = Deal::new(self.team.size(), self.band, capacity);
+        let deal = Deal::new(self.team.size(), self.band, self.rule.precision, capacity);
         let choice = Choice { rule: &self.rule, weights };
         let Drafted { slots, steps, stretches, outputs, wanted, floats, band, scratch } =
             Draft::of(graph, capacity, &choice, deal);
