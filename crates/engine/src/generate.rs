@@ -1,6 +1,6 @@
 //! A model prepared to generate: ▷, one token after the other. What is under way belongs to a [`Session`].
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use glassformer_formula::{Formula, Input, Mix, Position, Rotary, Scaling, Side, Sublayer};
 use glassformer_graph::ops::Which;
@@ -36,6 +36,8 @@ pub(crate) struct Prepared {
     pub rows: usize,
     /// Which output holds the scores.
     pub logits: usize,
+    /// What the last session left, for the next one: memory that the system need not clear again, a tenth of a short prompt's time.
+    spare: Mutex<Option<State>>,
 }
 
 /// How a long beginning may be read.
@@ -100,6 +102,7 @@ impl Generator {
             source_rows,
             rows,
             logits,
+            spare: Mutex::default(),
         };
         Ok(Self { prepared: Arc::new(prepared) })
     }
@@ -154,14 +157,25 @@ impl Prepared {
         [page_layout(self.step.graph(), Which::Cache), crossing.unwrap_or_default()]
     }
 
-    /// A state with all the pages of the room.
+    /// A state with all the pages of the room, none of them in use.
     pub fn state(&self) -> State {
+        if let Some(spare) = self.spare.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            return spare;
+        }
         let [cache, crossing] = self.layouts();
         let crossing = match self.encode {
             Some(_) => Pages::new(crossing, self.room.source_pages),
             None => Pages::default(),
         };
         State::new(Pages::new(cache, self.room.pages), crossing)
+    }
+
+    /// Takes a state back, if its pages are free again.
+    pub fn give_back(&self, state: State) {
+        let is_free = |pages: &Pages| pages.free() == pages.count();
+        if is_free(&state.cache) && is_free(&state.crossing) {
+            *self.spare.lock().unwrap_or_else(PoisonError::into_inner) = Some(state);
+        }
     }
 
     /// Whether sources are images.

@@ -35,6 +35,12 @@ pub struct Session {
     batch: Batch<'static>,
 }
 
+impl Drop for Session {
+    fn drop(&mut self) {
+        self.prepared.give_back(std::mem::take(&mut self.state));
+    }
+}
+
 impl Session {
     pub(crate) fn new(prepared: Arc<Prepared>) -> Self {
         let state = prepared.state();

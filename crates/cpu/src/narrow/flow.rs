@@ -40,19 +40,21 @@ unsafe fn blocks<L: Lanes>(product: &Product, item: &Item, next: Option<Range<us
     let mut sums = MaybeUninit::<[Sums; 2]>::uninit();
     let first = sums.as_mut_ptr().cast::<Sums>();
     let edge = item.rows.start + in_squares(item.rows.len());
-    for index in 0..product.blocks() {
-        for (shape, rows) in [(Shape::Square, item.rows.start..edge), (Shape::Wide, edge..item.rows.end)] {
-            if rows.is_empty() {
-                continue;
+    for (shape, rows) in [(Shape::Square, item.rows.start..edge), (Shape::Wide, edge..item.rows.end)] {
+        if rows.is_empty() {
+            continue;
+        }
+        // SAFETY: the caller's promise. Tiles are configured for this shape, with fewer lines where there is not even one whole
+        // block of rows.
+        unsafe {
+            let tiles = Tiles::configure(shape, rows.len().min(LINES));
+            let sums = [first, first.add(1)];
+            let mut flow = Flow { tiles, sums, waiting: None, ahead: &mut ahead };
+            match shape {
+                Shape::Square => flow.block_by_block::<L>(product, &rows, &item.units),
+                Shape::Wide => flow.panel_by_panel::<L>(product, &rows, &item.units),
             }
-            // SAFETY: the caller's promise. Tiles are configured for this shape, with fewer lines where there is not even one
-            // whole block of rows.
-            unsafe {
-                let tiles = Tiles::configure(shape, rows.len().min(LINES));
-                let strips = Strips::new(product, shape, rows, index);
-                let sums = [first, first.add(1)];
-                Flow { strips: &strips, tiles, sums, waiting: None, ahead: &mut ahead }.run::<L>(&item.units);
-            }
+            flow.finish::<L>();
         }
     }
 }
@@ -68,9 +70,8 @@ fn in_squares(rows: usize) -> usize {
     }
 }
 
-/// Strips on their way.
+/// Patches on their way.
 struct Flow<'a> {
-    strips: &'a Strips<'a>,
     tiles: Tiles,
     /// The sums of the patch at hand, and of the one before.
     sums: [*mut Sums; 2],
@@ -111,34 +112,65 @@ impl Ahead {
 }
 
 impl Flow<'_> {
-    /// All patches.
+    /// All patches of two by two tiles: for many rows, which a block of B serves while it is near.
     ///
     /// # Safety
     /// As for [`run`].
     #[inline(always)]
-    unsafe fn run<L: Lanes>(mut self, units: &Range<usize>) {
-        let strips = self.strips;
-        let panels = || strips.panels(units).step_by(strips.shape.across());
-        // SAFETY: the caller's promise.
-        unsafe {
-            match strips.shape {
-                Shape::Square => {
-                    for (row, panel) in
-                        strips.starts().flat_map(|row| panels().map(move |panel| (row, panel)))
-                    {
-                        self.patch::<L>(row, panel);
-                    }
+    unsafe fn block_by_block<L: Lanes>(
+        &mut self,
+        product: &Product,
+        rows: &Range<usize>,
+        units: &Range<usize>,
+    ) {
+        for index in 0..product.blocks() {
+            let strips = Strips::new(product, Shape::Square, rows.clone(), index);
+            for row in strips.starts() {
+                for panel in strips.panels(units).step_by(Shape::Square.across()) {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.patch::<L>(&strips, row, panel) };
                 }
-                Shape::Wide => {
-                    for (row, panel) in
-                        panels().flat_map(|panel| strips.starts().map(move |row| (row, panel)))
-                    {
-                        self.patch::<L>(row, panel);
-                    }
+            }
+            // The next block goes on with what this one leaves in C.
+            // SAFETY: the caller's promise.
+            unsafe { self.finish::<L>() };
+        }
+    }
+
+    /// All patches of one by four tiles: for few rows, and B comes from memory, which gives it fastest from beginning to end.
+    ///
+    /// # Safety
+    /// As for [`run`].
+    #[inline(always)]
+    unsafe fn panel_by_panel<L: Lanes>(
+        &mut self,
+        product: &Product,
+        rows: &Range<usize>,
+        units: &Range<usize>,
+    ) {
+        let strips = |index: usize| Strips::new(product, Shape::Wide, rows.clone(), index);
+        for panel in strips(0).panels(units).step_by(Shape::Wide.across()) {
+            for index in 0..product.blocks() {
+                let strips = strips(index);
+                if strips.goes_on() {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.finish::<L>() };
+                }
+                for row in strips.starts() {
+                    // SAFETY: the caller's promise.
+                    unsafe { self.patch::<L>(&strips, row, panel) };
                 }
             }
         }
-        if let Some(before) = self.waiting {
+    }
+
+    /// Finishes the last patch.
+    ///
+    /// # Safety
+    /// As for [`run`].
+    #[inline(always)]
+    unsafe fn finish<L: Lanes>(&mut self) {
+        if let Some(before) = self.waiting.take() {
             // SAFETY: the caller's promise; the sums of the patch before are in the second place.
             unsafe { before.store::<L>(self.sums[1], 0..before.part.rows) };
         }
@@ -149,9 +181,9 @@ impl Flow<'_> {
     /// # Safety
     /// As for [`run`].
     #[inline(always)]
-    unsafe fn patch<L: Lanes>(&mut self, row: usize, panel: usize) {
-        let Strips { product, shape, ref steps, .. } = *self.strips;
-        let place = self.strips.place(row, panel);
+    unsafe fn patch<L: Lanes>(&mut self, strips: &Strips<'_>, row: usize, panel: usize) {
+        let Strips { product, shape, ref steps, .. } = *strips;
+        let place = strips.place(row, panel);
         let mut cursor = Cursor {
             a: product.a_tile(row / LINES, steps.start),
             b: product.b_tile(panel, steps.start),
@@ -165,7 +197,7 @@ impl Flow<'_> {
         let each_fetched = fetched.div_ceil(groups);
         // SAFETY: the caller's promise; the two places of sums change roles from patch to patch.
         unsafe {
-            self.begin::<L>(&place);
+            self.begin::<L>(strips, &place);
             for group in 0..groups {
                 let count = GROUP.min(steps.len() - group * GROUP);
                 self.tiles.steps(product.format, shape, &mut cursor, count);
@@ -177,7 +209,7 @@ impl Flow<'_> {
                 fetch_rows(&place, done..fetched.min(done + each_fetched));
                 self.ahead.ask();
             }
-            if self.is_whole(&place) && matches!(place.finish, Finish::Keep) {
+            if is_whole(shape, &place) && matches!(place.finish, Finish::Keep) {
                 self.tiles.store(shape, place.part.c, 4 * place.part.stride);
             } else {
                 self.tiles.store(shape, self.sums[0].cast(), 4 * shape.width());
@@ -192,13 +224,13 @@ impl Flow<'_> {
     /// # Safety
     /// As for [`run`].
     #[inline(always)]
-    unsafe fn begin<L: Lanes>(&mut self, place: &Place) {
-        let shape = self.strips.shape;
+    unsafe fn begin<L: Lanes>(&mut self, strips: &Strips<'_>, place: &Place) {
+        let shape = strips.shape;
         // SAFETY: the caller's promise; what lies beyond the last row and column of the sums does not matter.
         unsafe {
-            if !self.strips.goes_on() {
+            if !strips.goes_on() {
                 self.tiles.zero();
-            } else if self.is_whole(place) {
+            } else if is_whole(shape, place) {
                 self.tiles.load(shape, place.part.c, 4 * place.part.stride);
             } else {
                 place.load::<L>(self.sums[0]);
@@ -206,13 +238,12 @@ impl Flow<'_> {
             }
         }
     }
+}
 
-    /// Whether all rows and columns of a patch lie in C.
-    #[inline(always)]
-    fn is_whole(&self, place: &Place) -> bool {
-        let shape = self.strips.shape;
-        place.part.rows == shape.height() && place.part.columns == shape.width()
-    }
+/// Whether all rows and columns of a patch lie in C.
+#[inline(always)]
+fn is_whole(shape: Shape, place: &Place) -> bool {
+    place.part.rows == shape.height() && place.part.columns == shape.width()
 }
 
 /// Asks for rows of C.

@@ -67,7 +67,7 @@ pub(super) struct Patch {
     pub b: *const u8,
     /// How many bytes on the next panel of B begins.
     pub stride: usize,
-    /// What integer sums begin with where A is taken as 128 more than it is: for each column.
+    /// What is added to integer sums where A is taken as 128 more than it is: for each column.
     pub shift: *const i32,
     /// Whether it goes on with what the sums hold.
     pub goes_on: bool,
@@ -100,10 +100,11 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Option<
 /// As for [`run`].
 unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
     let mut sums = Sums::ZERO;
-    for index in 0..product.blocks() {
-        let strips = Strips::new(product, Shape::Wide, item.rows.clone(), index);
-        for row in strips.starts() {
-            for panel in strips.panels(&item.units).step_by(Shape::Wide.across()) {
+    let strips = |index: usize| Strips::new(product, Shape::Wide, item.rows.clone(), index);
+    for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
+        for index in 0..product.blocks() {
+            let strips = strips(index);
+            for row in strips.starts() {
                 let place = strips.place(row, panel);
                 // SAFETY: the caller's promise.
                 unsafe {

@@ -25,11 +25,20 @@ trait Step: Copy {
     /// The machine has the instructions; `from` is valid for reads of sixteen words, aligned to 64 bytes.
     unsafe fn load(from: *const f32) -> Self;
 
-    /// What the sums of sixteen columns begin with, where their shifts are at `shift`.
+    /// Sums to begin with.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn zero() -> Self;
+
+    /// The sums without what A's bytes were taken to be too large by: `shift` is for sixteen columns.
     ///
     /// # Safety
     /// As for [`Step::load`]; `shift` is only there where integers are multiplied.
-    unsafe fn begin(shift: *const i32) -> Self;
+    #[inline(always)]
+    unsafe fn shifted(self, _shift: *const i32) -> Self {
+        self
+    }
 
     /// # Safety
     /// The machine has the instructions.
@@ -107,16 +116,17 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
     let words = patch.sums.cast::<f32>();
     let place =
         |i: usize, p: usize| words.wrapping_add((row + i) * Shape::Wide.width() + (panel + p) * LINES);
+    let shift = |p: usize| patch.shift.wrapping_add((panel + p) * LINES);
     // SAFETY: the caller's promise; a tile has sixteen lines, of which one for each row of A.
     unsafe {
-        let mut sums = [[S::begin(patch.shift); P]; M];
-        for i in 0..M {
-            for p in 0..P {
-                sums[i][p] = if patch.goes_on {
-                    S::load(place(i, p))
-                } else {
-                    S::begin(patch.shift.wrapping_add((panel + p) * LINES))
-                };
+        let mut sums = [[S::zero(); P]; M];
+        for p in 0..P {
+            // They are needed at the end, and nothing else is near them.
+            ask(shift(p).cast());
+            for i in 0..M {
+                if patch.goes_on {
+                    sums[i][p] = S::load(place(i, p));
+                }
             }
         }
         for tile in 0..patch.steps {
@@ -137,10 +147,23 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
         }
         for i in 0..M {
             for p in 0..P {
-                sums[i][p].store(place(i, p));
+                sums[i][p].shifted(shift(p)).store(place(i, p));
             }
         }
     }
+}
+
+/// Asks for a line, of which there may be none.
+#[inline(always)]
+fn ask(line: *const u8) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: prefetching reads nothing, and every x86-64 machine has the instruction.
+    unsafe {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = line;
 }
 
 const _: () = assert!(size_of::<Sums>() == 4 * TILE, "a sum is four bytes");

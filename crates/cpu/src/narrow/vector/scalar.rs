@@ -21,7 +21,7 @@ impl Step for Widened {
         Self(unsafe { *from.cast() })
     }
 
-    unsafe fn begin(_: *const i32) -> Self {
+    unsafe fn zero() -> Self {
         Self([0.0; LINES])
     }
 
@@ -62,7 +62,7 @@ impl Step for Integers {
         Self(unsafe { *from.cast() })
     }
 
-    unsafe fn begin(_: *const i32) -> Self {
+    unsafe fn zero() -> Self {
         Self([0; LINES])
     }
 

@@ -8,9 +8,10 @@ use std::arch::x86_64::{
     _mm256_castsi256_ps, _mm256_dpbusd_avx_epi32, _mm256_fmadd_ps, _mm256_load_ps, _mm256_load_si256,
     _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps,
     _mm256_setzero_ps, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_slli_epi32, _mm256_store_ps,
-    _mm256_store_si256, _mm512_and_si512, _mm512_castsi512_ps, _mm512_dpbf16_ps, _mm512_dpbusd_epi32,
-    _mm512_fmadd_ps, _mm512_load_ps, _mm512_load_si512, _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps,
-    _mm512_slli_epi32, _mm512_store_ps, _mm512_store_si512,
+    _mm256_store_si256, _mm512_add_epi32, _mm512_and_si512, _mm512_castsi512_ps, _mm512_dpbf16_ps,
+    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_load_ps, _mm512_load_si512, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_slli_epi32, _mm512_store_ps,
+    _mm512_store_si512,
 };
 
 /// # Safety
@@ -68,7 +69,7 @@ impl Step for Widened2 {
     }
 
     #[inline(always)]
-    unsafe fn begin(_: *const i32) -> Self {
+    unsafe fn zero() -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { [_mm256_setzero_ps(); 2] })
     }
@@ -134,7 +135,7 @@ impl Step for Widened512 {
     }
 
     #[inline(always)]
-    unsafe fn begin(_: *const i32) -> Self {
+    unsafe fn zero() -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { _mm512_setzero_ps() })
     }
@@ -188,7 +189,7 @@ impl Step for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn begin(_: *const i32) -> Self {
+    unsafe fn zero() -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { _mm512_setzero_ps() })
     }
@@ -238,7 +239,7 @@ impl Step for Signs {
     }
 
     #[inline(always)]
-    unsafe fn begin(_: *const i32) -> Self {
+    unsafe fn zero() -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { [_mm256_setzero_si256(); 2] })
     }
@@ -280,7 +281,7 @@ impl Step for Signs {
     }
 }
 
-/// `vpdpbusd` on two registers: A is taken as 128 more than it is, and the sums begin with 128 times B less.
+/// `vpdpbusd` on two registers: A is taken as 128 more than it is, and 128 times B is taken away at the end.
 #[derive(Clone, Copy)]
 struct Vnni2([__m256i; 2]);
 
@@ -295,9 +296,18 @@ impl Step for Vnni2 {
     }
 
     #[inline(always)]
-    unsafe fn begin(shift: *const i32) -> Self {
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { Signs::zero().0 })
+    }
+
+    #[inline(always)]
+    unsafe fn shifted(self, shift: *const i32) -> Self {
         // SAFETY: the caller's promise; shifts are integers in the same place as numbers.
-        Self(unsafe { Signs::load(shift.cast()).0 })
+        unsafe {
+            let shift = Signs::load(shift.cast()).0;
+            Self([_mm256_add_epi32(self.0[0], shift[0]), _mm256_add_epi32(self.0[1], shift[1])])
+        }
     }
 
     #[inline(always)]
@@ -345,9 +355,15 @@ impl Step for Vnni512 {
     }
 
     #[inline(always)]
-    unsafe fn begin(shift: *const i32) -> Self {
+    unsafe fn zero() -> Self {
         // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_load_si512(shift.cast()) })
+        Self(unsafe { _mm512_setzero_si512() })
+    }
+
+    #[inline(always)]
+    unsafe fn shifted(self, shift: *const i32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_add_epi32(self.0, _mm512_load_si512(shift.cast())) })
     }
 
     #[inline(always)]
