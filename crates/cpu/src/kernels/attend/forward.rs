@@ -88,13 +88,19 @@ impl Gathered<'_> {
         let (levels, sums) =
             (&mut self.levels[rows.clone()], &mut self.sums[rows.start * LANES..rows.end * LANES]);
         let (scores, seen) = (&mut *few.scores, &mut *few.seen);
-        // SAFETY: the planner picked an instruction set of this machine.
-        unsafe { Soften { scores, seen, levels, sums, mixed, stride }.run(call.run.isa) };
-        let out = mixed.as_mut_ptr();
+        let mut soften = Soften { scores, seen, levels, sums, mixed, stride };
         if let Some((shape, terms)) = &mut self.terms {
-            // SAFETY: the scorer has taken the registers; there is room for whole blocks of rows, as QUERIES is one.
-            return unsafe { tiles::mix(call, few, (*shape, terms), (out, stride)) };
+            // SAFETY: the planner picked an instruction set of this machine; the scorer has taken the registers; there is room
+            // for whole blocks of rows, as QUERIES is one.
+            unsafe {
+                soften.lift(call.run.isa);
+                tiles::soften(few, (levels, sums), terms);
+                return tiles::mix(call, few, (*shape, terms), (mixed.as_mut_ptr(), stride));
+            }
         }
+        // SAFETY: as above.
+        unsafe { soften.run(call.run.isa) };
+        let out = mixed.as_mut_ptr();
         let mix = Mix {
             weights: few.scores.as_ptr(),
             steps: (TILE, 1),

@@ -60,6 +60,21 @@ impl Soften<'_> {
         unsafe { dispatch!(isa, |L| self.on::<L>()) }
     }
 
+    /// Only raises levels, and clears what sees nothing yet; terms are made elsewhere.
+    ///
+    /// # Safety
+    /// As for [`Soften::run`].
+    pub unsafe fn lift(&mut self, isa: Isa) {
+        let seen = vectors(self.seen);
+        // SAFETY: the caller's promise.
+        unsafe { dispatch!(isa, |L| self.follow::<L>(&seen)) };
+        for (seen, &level) in self.seen.iter_mut().zip(&*self.levels) {
+            if level == f32::NEG_INFINITY {
+                *seen = 0;
+            }
+        }
+    }
+
     #[inline(always)]
     unsafe fn on<L: Lanes>(&mut self) {
         // A vector of which no row sees anything is left alone: its terms are not read, and would add zeros.
@@ -79,14 +94,7 @@ impl Soften<'_> {
     unsafe fn over<L: Lanes>(&mut self, vectors: Range<usize>) {
         // SAFETY: the caller promises the instructions; rows have these vectors, and sums are whole ones.
         unsafe {
-            // Is any score of any row ahead? One answer for all rows, since it is nearly always no.
-            let mut ahead = L::splat(-1.0);
-            for (row, &level) in self.scores.chunks_exact(TILE).zip(&*self.levels) {
-                ahead = (largest::<L>(row, &vectors) - L::splat(level + SLACK)).max(ahead);
-            }
-            if ahead.largest() > 0.0 {
-                self.raise::<L>(&vectors);
-            }
+            self.follow::<L>(&vectors);
             let sums = self.sums.chunks_exact_mut(LANES);
             for (r, (row, sums)) in self.scores.chunks_exact_mut(TILE).zip(sums).enumerate() {
                 if self.seen[r] == 0 || self.levels[r] == f32::NEG_INFINITY {
@@ -101,6 +109,21 @@ impl Soften<'_> {
                     sum = sum + p;
                 }
                 sum.store(sums.as_mut_ptr());
+            }
+        }
+    }
+
+    /// Raises levels, if any score of any row is ahead: one answer for all rows, since it is nearly always no.
+    #[inline(always)]
+    unsafe fn follow<L: Lanes>(&mut self, vectors: &Range<usize>) {
+        // SAFETY: the caller promises the instructions; rows have these vectors.
+        unsafe {
+            let mut ahead = L::splat(-1.0);
+            for (row, &level) in self.scores.chunks_exact(TILE).zip(&*self.levels) {
+                ahead = (largest::<L>(row, vectors) - L::splat(level + SLACK)).max(ahead);
+            }
+            if ahead.largest() > 0.0 {
+                self.raise::<L>(vectors);
             }
         }
     }

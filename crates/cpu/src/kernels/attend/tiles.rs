@@ -193,47 +193,51 @@ impl<'s> Desk<'s> {
     }
 }
 
-/// Adds to the mixtures of a few queries what they see of the tile. The scores have become terms of the softmax.
-///
-/// `probabilities` has room for the rows of [`Few`], in whole blocks.
+/// Adds to the mixtures of a few queries what they see of the tile, whose terms [`soften`] has made.
 ///
 /// # Safety
 /// The registers are taken; `mixed` are rows of `stride` numbers, in whole blocks of sixteen.
 pub(super) unsafe fn mix(
     call: &Call<'_>,
     few: &Few<'_>,
-    (shape, probabilities): (Queries, &mut [f32]),
+    (shape, terms): (Queries, &[f32]),
     (mixed, stride): (*mut f32, usize),
 ) {
     let (pages, panels) = (few.tile.live.div_ceil(PAGE), call.op.size.div_ceil(LANES));
-    narrow_terms(few, probabilities);
     // SAFETY: the caller's promise.
     unsafe {
         if shape == Queries::Single {
-            return machine::mix_of_one(probabilities.as_ptr(), &few.tile.values.0[..pages], mixed, panels);
+            return machine::mix_of_one(terms.as_ptr(), &few.tile.values.0[..pages], mixed, panels);
         }
         for block in (0..few.rows.len()).step_by(ROWS) {
-            let terms = probabilities[block * TILE / 2..].as_ptr();
+            let terms = terms[block * TILE / 2..].as_ptr();
             let mixed = mixed.add(block * stride);
             machine::mix(terms, &few.tile.values.0[..pages], (mixed, stride), panels);
         }
     }
 }
 
-/// Words that [`mix`] needs for `rows` rows.
+/// Words of the terms of `rows` rows.
 pub(super) const fn terms(rows: usize) -> usize {
     rows * TILE / 2
 }
 
-/// Terms in words; zero where a row sees nothing.
-fn narrow_terms(few: &Few<'_>, to: &mut [f32]) {
+/// From scores to terms of the softmax, exp(score − level), in words; zero where a row sees nothing. They are added to the sums
+/// of their rows, `[rows, 16]`.
+///
+/// `terms` has room for the rows of [`Few`], in whole blocks.
+///
+/// # Safety
+/// The machine has AMX.
+pub(super) unsafe fn soften(few: &Few<'_>, (levels, sums): (&[f32], &mut [f32]), terms: &mut [f32]) {
     // What no row sees was not computed.
     let touched = vectors(few.seen);
-    let rows = few.scores.chunks_exact(TILE).zip(to.chunks_exact_mut(TILE / 2));
-    for ((scores, to), &seen) in rows.zip(&*few.seen) {
+    let rows = few.scores.chunks_exact(TILE).zip(terms.chunks_exact_mut(TILE / 2));
+    let gathered = levels.iter().zip(sums.chunks_exact_mut(LANES)).zip(&*few.seen);
+    for ((scores, to), ((&level, sums), &seen)) in rows.zip(gathered) {
         let touched = if seen == 0 { 0..0 } else { touched.clone() };
-        // SAFETY: there are sixty-four scores, and as many halves of words.
-        unsafe { machine::narrow_vectors(scores.as_ptr(), touched, to.as_mut_ptr()) };
+        // SAFETY: the caller's promise; there are sixty-four scores, as many halves of words, and sixteen sums.
+        unsafe { machine::soften(scores.as_ptr(), (touched, level), sums.as_mut_ptr(), to.as_mut_ptr()) };
     }
 }
 

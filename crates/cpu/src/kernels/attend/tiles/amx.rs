@@ -4,9 +4,12 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps, _mm512_mul_ps,
-    _mm512_permutexvar_epi16, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_si512,
+    __m512bh, __m512i, _CMP_NLT_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtne2ps_pbh, _mm512_fmadd_ps,
+    _mm512_loadu_ps, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps, _mm512_maskz_scalef_ps, _mm512_mul_ps,
+    _mm512_permutexvar_epi16, _mm512_roundscale_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
+    _mm512_storeu_si512, _mm512_sub_ps,
 };
+use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use super::{DEPTH, PANEL, Queries, TILE, VECTORS};
@@ -154,9 +157,12 @@ pub(super) unsafe fn mix(
             mix_four(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * 16), stride));
             panel += 4;
         }
-        while panel < panels {
+        if panel + 2 <= panels {
+            mix_two(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * 16), stride));
+            panel += 2;
+        }
+        if panel < panels {
             mix_one(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * 16), stride));
-            panel += 1;
         }
     }
 }
@@ -208,6 +214,50 @@ unsafe fn mix_four(
             line = in(reg) 64_usize,
             count = inout(reg) pages.len() => _,
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm6") _, out("tmm7") _,
+            options(nostack),
+        );
+    }
+}
+
+/// Two panels.
+///
+/// # Safety
+/// As for [`mix`].
+unsafe fn mix_two(
+    terms: *const f32,
+    pages: &[*const f32],
+    offset: usize,
+    (mixed, stride): (*mut f32, usize),
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        asm!(
+            "tileloadd tmm0, [{mixed} + {stride}]",
+            "tileloadd tmm1, [{mixed} + {stride} + 64]",
+            "2:",
+            "mov {page}, [{pages}]",
+            "add {page}, {offset}",
+            "tileloadd tmm6, [{terms} + {terms_stride}]",
+            "tileloadd tmm7, [{page} + {line}]",
+            "tdpbf16ps tmm0, tmm6, tmm7",
+            "tileloadd tmm7, [{page} + {line} + 512]",
+            "tdpbf16ps tmm1, tmm6, tmm7",
+            "add {terms}, 32",
+            "add {pages}, 8",
+            "dec {count}",
+            "jnz 2b",
+            "tilestored [{mixed} + {stride}], tmm0",
+            "tilestored [{mixed} + {stride} + 64], tmm1",
+            mixed = in(reg) mixed,
+            stride = in(reg) stride * 4,
+            pages = inout(reg) pages.as_ptr() => _,
+            page = out(reg) _,
+            offset = in(reg) offset,
+            terms = inout(reg) terms => _,
+            terms_stride = in(reg) TILE * 2,
+            line = in(reg) 64_usize,
+            count = inout(reg) pages.len() => _,
+            out("tmm0") _, out("tmm1") _, out("tmm6") _, out("tmm7") _,
             options(nostack),
         );
     }
@@ -293,21 +343,47 @@ pub(super) unsafe fn narrow_row(
     }
 }
 
-/// Those vectors of sixty-four numbers, in words; zeros in the others.
+/// exp(score − level) of those vectors of sixty-four scores, in words, with zeros in the others; what they are is added to the
+/// sums, lane by lane.
+///
+/// With 2ᵗ for eˣ, t = n + f and |f| ≤ ½, 2ᶠ is a polynomial within 8e-5: the terms are rounded to eight bits.
 ///
 /// # Safety
-/// The machine has AVX-512 BW and BF16; there are so many numbers to read, and words to write.
+/// The machine has AVX-512 BW and BF16; there are so many scores to read, sixteen sums, and words to write.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn narrow_vectors(from: *const f32, vectors: Range<usize>, to: *mut f32) {
-    for half in 0..VECTORS / 2 {
-        let lanes = |v: usize| if vectors.contains(&v) { u16::MAX } else { 0 };
-        let (low, high) = (lanes(2 * half), lanes(2 * half + 1));
-        // SAFETY: the caller's promise; lanes that are not wanted are not read.
-        unsafe {
-            let low = _mm512_maskz_loadu_ps(low, from.add(half * DEPTH));
-            let high = _mm512_maskz_loadu_ps(high, from.add(half * DEPTH + LANES));
-            _mm512_storeu_si512(to.add(half * LANES).cast(), bits(_mm512_cvtne2ps_pbh(high, low)));
+pub(super) unsafe fn soften(
+    from: *const f32,
+    (vectors, level): (Range<usize>, f32),
+    sums: *mut f32,
+    to: *mut f32,
+) {
+    /// As for a softmax in `f32`, what is below e^−80 is zero, and exactly so.
+    const LEAST: f32 = -80.0 * LOG2_E;
+    const P: [f32; 4] = [0.999_928_06, 0.693_260_97, 0.242_611_14, 0.055_171_67];
+    let (power, start) = (_mm512_set1_ps(LOG2_E), _mm512_set1_ps(-level * LOG2_E));
+    let [p0, p1, p2, p3] = P.map(|p| _mm512_set1_ps(p));
+    // SAFETY: the caller's promise; lanes that are not wanted are not read.
+    unsafe {
+        let mut sum = _mm512_loadu_ps(sums);
+        for half in 0..VECTORS / 2 {
+            let mut terms = [_mm512_setzero_ps(); 2];
+            for (v, term) in terms.iter_mut().enumerate() {
+                if !vectors.contains(&(2 * half + v)) {
+                    continue;
+                }
+                let score = _mm512_loadu_ps(from.add((2 * half + v) * LANES));
+                let t = _mm512_fmadd_ps(score, power, start);
+                let n = _mm512_roundscale_ps::<8>(t);
+                let f = _mm512_sub_ps(t, n);
+                let p = _mm512_fmadd_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p3, f, p2), f, p1), f, p0);
+                // Not below: what is no number stays none.
+                let there = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(t, _mm512_set1_ps(LEAST));
+                *term = _mm512_maskz_scalef_ps(there, p, n);
+                sum = _mm512_add_ps(sum, *term);
+            }
+            _mm512_storeu_si512(to.add(half * LANES).cast(), bits(_mm512_cvtne2ps_pbh(terms[1], terms[0])));
         }
+        _mm512_storeu_ps(sums, sum);
     }
 }
 

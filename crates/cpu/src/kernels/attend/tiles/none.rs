@@ -37,7 +37,7 @@ pub(super) unsafe fn narrow_row(_: (*const f32, usize), _: f32, _: (*mut f32, us
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn narrow_vectors(_: *const f32, _: Range<usize>, _: *mut f32) {
+pub(super) unsafe fn soften(_: *const f32, _: (Range<usize>, f32), _: *mut f32, _: *mut f32) {
     unreachable!("{NONE}")
 }
 
