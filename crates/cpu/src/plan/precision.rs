@@ -20,7 +20,7 @@ pub enum Precision {
     F32,
     /// Weights and activations rounded to `bf16`, sums in `f32`.
     Bf16,
-    /// Eight bits: a scale for each output of a weight, and for each row of activations as it comes.
+    /// Eight bits: a scale for each output of a weight, and for each 1,024 numbers of a row of activations as it comes.
     Int8,
     /// Four bits: a scale for each 32 numbers of a weight, and of activations, which have eight. Heads over vocabularies and
     /// tables of words are as with [`Precision::Int8`].
