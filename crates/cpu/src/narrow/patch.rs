@@ -14,6 +14,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Two blocks of sixteen rows by two panels of sixteen columns.
+    #[cfg(target_arch = "x86_64")] // AMX alone
     Square,
     /// One block of rows by four panels.
     Wide,
@@ -23,6 +24,7 @@ impl Shape {
     /// Blocks of rows.
     pub const fn down(self) -> usize {
         match self {
+            #[cfg(target_arch = "x86_64")]
             Self::Square => 2,
             Self::Wide => 1,
         }
