@@ -49,7 +49,8 @@ unsafe fn multiply_add<L: Lanes, const CHAINS: usize>(steps: usize) -> f32 {
         }
         for _ in 0..steps {
             for sum in &mut sums {
-                *sum = sum.fma(x, y);
+                // Onto the sum: NEON has no other form, and would copy `y` first.
+                *sum = x.fma(y, *sum);
             }
         }
         let mut total = L::zero();
