@@ -89,7 +89,13 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item) {
             Dot::Amx => super::flow::run(product, item),
             #[cfg(not(target_arch = "x86_64"))]
             Dot::Amx => unreachable!("this machine has no AMX"),
-            Dot::Scalar | Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot => {
+            Dot::Scalar
+            | Dot::Neon
+            | Dot::NeonDot
+            | Dot::Avx2
+            | Dot::AvxVnni
+            | Dot::Avx512
+            | Dot::Avx512Dot => {
                 by_lines(product, dot, item);
             }
         }
