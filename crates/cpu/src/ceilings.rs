@@ -10,7 +10,7 @@ use std::time::Instant;
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};
-use crate::narrow::{Dot, Format};
+use crate::narrow::Format;
 use crate::team::Team;
 
 /// Multiply-adds of `f32` in a second, on registers alone.
@@ -49,7 +49,8 @@ unsafe fn multiply_add<L: Lanes, const CHAINS: usize>(steps: usize) -> f32 {
         }
         for _ in 0..steps {
             for sum in &mut sums {
-                *sum = sum.fma(x, y);
+                // Onto the sum: NEON has no other form, and would copy `y` first.
+                *sum = x.fma(y, *sum);
             }
         }
         let mut total = L::zero();
@@ -100,6 +101,7 @@ unsafe fn add_up<L: Lanes>(from: *const f32, count: usize) -> f32 {
 /// Operations in a second of AMX on tiles in registers alone, two for each multiply-add; none where there is no AMX.
 #[cfg(target_arch = "x86_64")]
 pub fn tiles(format: Format, team: &Team) -> Option<f64> {
+    use crate::narrow::Dot;
     use std::arch::asm;
     const STEPS: usize = 20_000;
     /// Palette 1; eight registers of 64 bytes and sixteen lines.
@@ -164,6 +166,7 @@ fn timed(work: impl FnOnce()) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::narrow::Dot;
     use std::num::NonZeroUsize;
 
     #[test]

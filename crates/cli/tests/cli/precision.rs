@@ -33,7 +33,7 @@ fn narrow_numbers_are_near_and_said() {
 #[test]
 fn each_kind_of_instructions_can_be_forced() {
     let (_, model) = saved("isa", decoder());
-    let (integers, _) = logits("isa", &model, &["--dtype", "int8", "--isa", "avx2"]);
+    let (integers, _) = logits("isa", &model, &["--dtype", "int8", "--isa", "scalar"]);
     for dot in Dot::available() {
         let flags = ["--dtype", "int8", "--isa", dot.word(), "-v"];
         let (found, ran) = logits("isa", &model, &flags);
@@ -50,7 +50,7 @@ fn each_kind_of_instructions_can_be_forced() {
 fn what_the_machine_does_not_have_is_refused() {
     let (_, model) = saved("isa_missing", decoder());
     let forced = |word: &str| run(&["generate", "--model", &model, "--ids", "5", "--isa", word]);
-    forced("mmx").refused("[possible values: scalar, avx2");
+    forced("mmx").refused("[possible values: scalar, neon");
     for dot in Dot::ALL.into_iter().filter(|dot| !dot.is_available()) {
         forced(dot.word()).refused("this machine does not have them; it has scalar");
     }

@@ -1,12 +1,14 @@
 //! The register tile: a few rows × a few panels, accumulated in registers over a block of k.
 #![allow(clippy::needless_range_loop)] // rows and panels are counted: that is what the compiler unrolls
 
-use super::{Begin, Matrix, PANEL, STRIP};
+use super::{Begin, Matrix, PANEL};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::dispatch::{on_avx2, on_avx512};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{Lanes, Scalar};
+#[cfg(target_arch = "aarch64")]
+use crate::lanes::{Neon, dispatch::on_neon};
 
 /// How large a register tile an instruction set can hold.
 pub(super) trait Registers: Lanes {
@@ -38,7 +40,7 @@ pub(super) trait Registers: Lanes {
 /// and waste more on odd sizes; more than eight rows of A, 4096 bytes apart, would not stay in L1 together.
 #[cfg(target_arch = "x86_64")]
 impl Registers for Avx512 {
-    const ROWS: usize = STRIP;
+    const ROWS: usize = super::STRIP;
     const MOST_ROWS: usize = 8;
     const ACCUMULATORS: usize = 24;
 
@@ -52,7 +54,7 @@ impl Registers for Avx512 {
 /// 6 × 16: 12 of the 16 registers, since sixteen lanes take two.
 #[cfg(target_arch = "x86_64")]
 impl Registers for Avx2 {
-    const ROWS: usize = STRIP;
+    const ROWS: usize = super::STRIP;
     const MOST_ROWS: usize = 6;
     const ACCUMULATORS: usize = 4;
 
@@ -60,6 +62,21 @@ impl Registers for Avx2 {
     unsafe fn enter(kernel: impl FnOnce()) {
         // SAFETY: the caller's promise.
         unsafe { on_avx2(kernel) }
+    }
+}
+
+/// 6 × 16: 24 of the 32 registers, since sixteen lanes take four. One row alone has 32 columns: beside 64, one of the sums did not
+/// stay in a register. Read from what the compiler made of it, not measured.
+#[cfg(target_arch = "aarch64")]
+impl Registers for Neon {
+    const ROWS: usize = super::STRIP;
+    const MOST_ROWS: usize = 6;
+    const ACCUMULATORS: usize = 2;
+
+    #[inline(always)]
+    unsafe fn enter(kernel: impl FnOnce()) {
+        // SAFETY: the caller's promise.
+        unsafe { on_neon(kernel) }
     }
 }
 

@@ -32,6 +32,16 @@ macro_rules! dispatch {
             ),
             #[cfg(not(target_arch = "x86_64"))]
             $crate::isa::Isa::Avx512 | $crate::isa::Isa::Avx2 => unreachable!("this machine has no AVX"),
+            #[cfg(target_arch = "aarch64")]
+            $crate::isa::Isa::Neon => $crate::lanes::dispatch::on_neon(
+                #[inline(always)]
+                || {
+                    type $lanes = $crate::lanes::Neon;
+                    $body
+                },
+            ),
+            #[cfg(not(target_arch = "aarch64"))]
+            $crate::isa::Isa::Neon => unreachable!("this machine has no NEON"),
             $crate::isa::Isa::Scalar => {
                 type $lanes = $crate::lanes::Scalar;
                 $body
@@ -60,5 +70,14 @@ pub unsafe fn on_avx512<R>(kernel: impl FnOnce() -> R) -> R {
 #[inline(never)]
 #[target_feature(enable = "avx2,fma")]
 pub unsafe fn on_avx2<R>(kernel: impl FnOnce() -> R) -> R {
+    kernel()
+}
+
+/// # Safety
+/// The machine has NEON.
+#[cfg(target_arch = "aarch64")]
+#[inline(never)]
+#[target_feature(enable = "neon")]
+pub unsafe fn on_neon<R>(kernel: impl FnOnce() -> R) -> R {
     kernel()
 }

@@ -1,8 +1,8 @@
 //! Sixteen `f32` in registers, the same sixteen on every instruction set.
 //!
 //! A kernel is written once, over `L: Lanes`, and compiled once per [`Isa`]. It holds sixteen numbers whatever the
-//! machine: one AVX-512 register, two AVX2 registers, or an array. Nothing that a kernel can see tells it which, so
-//! nothing that it computes can depend on it.
+//! machine: one AVX-512 register, two AVX2 registers, four NEON registers, or an array. Nothing that a kernel can see tells
+//! it which, so nothing that it computes can depend on it.
 //!
 //! # Writing a kernel
 //!
@@ -59,6 +59,8 @@ pub(crate) mod bend;
 #[doc(hidden)]
 pub mod dispatch;
 mod maths;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 #[cfg(target_arch = "x86_64")]
@@ -66,6 +68,8 @@ pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
 pub use maths::{erf, exp, ln, sigmoid, tanh};
+#[cfg(target_arch = "aarch64")]
+pub use neon::Neon;
 pub use scalar::Scalar;
 
 /// How many numbers a value of [`Lanes`] holds.

@@ -8,6 +8,10 @@ use std::fmt;
 pub enum Dot {
     /// Plain Rust, for any machine.
     Scalar,
+    /// NEON: `bf16` is widened; integers by `smull`, and then added up in pairs.
+    Neon,
+    /// NEON with its dot product, since 2017: integers by `sdot`; `bf16` as without it.
+    NeonDot,
     /// AVX2: `bf16` is widened; integers by `vpmaddubsw`, on absolute values so that nothing saturates.
     Avx2,
     /// AVX-VNNI, the integer part of the next but one on machines without AVX-512; `bf16` as with AVX2.
@@ -22,8 +26,16 @@ pub enum Dot {
 
 impl Dot {
     /// Every one, from the weakest to the strongest, whether this machine has it or not.
-    pub const ALL: [Self; 6] =
-        [Self::Scalar, Self::Avx2, Self::AvxVnni, Self::Avx512, Self::Avx512Dot, Self::Amx];
+    pub const ALL: [Self; 8] = [
+        Self::Scalar,
+        Self::Neon,
+        Self::NeonDot,
+        Self::Avx2,
+        Self::AvxVnni,
+        Self::Avx512,
+        Self::Avx512Dot,
+        Self::Amx,
+    ];
 
     /// The strongest that this machine has beside `isa`.
     pub fn best(isa: Isa) -> Self {
@@ -35,6 +47,8 @@ impl Dot {
     pub fn word(self) -> &'static str {
         match self {
             Self::Scalar => "scalar",
+            Self::Neon => "neon",
+            Self::NeonDot => "neon-dot",
             Self::Avx2 => "avx2",
             Self::AvxVnni => "avx-vnni",
             Self::Avx512 => "avx512",
@@ -52,6 +66,7 @@ impl Dot {
     pub fn isa(self) -> Isa {
         match self {
             Self::Scalar => Isa::Scalar,
+            Self::Neon | Self::NeonDot => Isa::Neon,
             Self::Avx2 | Self::AvxVnni => Isa::Avx2,
             Self::Avx512 | Self::Avx512Dot | Self::Amx => Isa::Avx512,
         }
@@ -59,26 +74,33 @@ impl Dot {
 
     /// Whether this machine, and its operating system, can run them. For AMX the system is asked for permission, the first
     /// time.
-    #[cfg(target_arch = "x86_64")]
     pub fn is_available(self) -> bool {
-        static AMX: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
         self.isa().is_available()
             && match self {
                 Self::Scalar => true,
+                #[cfg(target_arch = "aarch64")]
+                Self::Neon => true,
+                #[cfg(target_arch = "aarch64")]
+                Self::NeonDot => std::arch::is_aarch64_feature_detected!("dotprod"),
                 // Every processor with AVX2 has F16C too.
+                #[cfg(target_arch = "x86_64")]
                 Self::Avx2 | Self::Avx512 => is_x86_feature_detected!("f16c"),
+                #[cfg(target_arch = "x86_64")]
                 Self::AvxVnni => Self::Avx2.is_available() && is_x86_feature_detected!("avxvnni"),
+                #[cfg(target_arch = "x86_64")]
                 Self::Avx512Dot => {
                     is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512vnni")
                 }
-                Self::Amx => *AMX.get_or_init(super::amx::ask),
+                #[cfg(target_arch = "x86_64")]
+                Self::Amx => {
+                    static AMX: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
+                    *AMX.get_or_init(super::amx::ask)
+                }
+                #[cfg(not(target_arch = "aarch64"))]
+                Self::Neon | Self::NeonDot => false,
+                #[cfg(not(target_arch = "x86_64"))]
+                Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Avx512Dot | Self::Amx => false,
             }
-    }
-
-    /// Whether this machine can run them: elsewhere than on x86-64, only [`Dot::Scalar`].
-    #[cfg(not(target_arch = "x86_64"))]
-    pub fn is_available(self) -> bool {
-        self == Self::Scalar
     }
 }
 
@@ -86,6 +108,8 @@ impl fmt::Display for Dot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Scalar => "scalar",
+            Self::Neon => "NEON",
+            Self::NeonDot => "NEON with its dot product",
             Self::Avx2 => "AVX2",
             Self::AvxVnni => "AVX-VNNI",
             Self::Avx512 => "AVX-512",

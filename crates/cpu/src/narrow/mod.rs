@@ -27,6 +27,8 @@ mod dot;
 mod finish;
 #[cfg(target_arch = "x86_64")]
 mod flow;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod patch;
 mod rows;
 #[cfg(test)]

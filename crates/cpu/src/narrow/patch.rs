@@ -14,6 +14,7 @@ use std::ops::Range;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Shape {
     /// Two blocks of sixteen rows by two panels of sixteen columns.
+    #[cfg(target_arch = "x86_64")] // AMX alone
     Square,
     /// One block of rows by four panels.
     Wide,
@@ -23,6 +24,7 @@ impl Shape {
     /// Blocks of rows.
     pub const fn down(self) -> usize {
         match self {
+            #[cfg(target_arch = "x86_64")]
             Self::Square => 2,
             Self::Wide => 1,
         }
@@ -79,6 +81,7 @@ pub(super) struct Patch {
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product.
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] // only AMX looks ahead
 pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Option<Range<usize>>) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -87,7 +90,13 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Option<
             Dot::Amx => super::flow::run(product, item, next),
             #[cfg(not(target_arch = "x86_64"))]
             Dot::Amx => unreachable!("this machine has no AMX"),
-            Dot::Scalar | Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot => {
+            Dot::Scalar
+            | Dot::Neon
+            | Dot::NeonDot
+            | Dot::Avx2
+            | Dot::AvxVnni
+            | Dot::Avx512
+            | Dot::Avx512Dot => {
                 by_lines(product, dot, item);
             }
         }

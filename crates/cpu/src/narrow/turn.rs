@@ -87,7 +87,7 @@ impl Turning {
                     #[inline(always)]
                     || self.part::<Avx512, x86::Registers>(part),
                 ),
-                Isa::Scalar | Isa::Avx2 => dispatch!(isa, |L| self.part::<L, Swaps>(part)),
+                Isa::Scalar | Isa::Neon | Isa::Avx2 => dispatch!(isa, |L| self.part::<L, Swaps>(part)),
                 #[cfg(not(target_arch = "x86_64"))]
                 Isa::Avx512 => unreachable!("this machine has no {isa}"),
             }

@@ -8,6 +8,8 @@
 use super::patch::{Patch, Shape, Sums};
 use super::{Dot, Format, LINE, LINES, TILE};
 
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
@@ -71,6 +73,10 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
                 Format::Bf16 => rows::<scalar::Widened, 1, 1>(patch),
                 Format::Int8 => rows::<scalar::Integers, 1, 1>(patch),
             },
+            #[cfg(target_arch = "aarch64")]
+            Dot::Neon | Dot::NeonDot => neon::multiply(dot, format, patch),
+            #[cfg(not(target_arch = "aarch64"))]
+            Dot::Neon | Dot::NeonDot => unreachable!("this machine has no {dot}"),
             #[cfg(target_arch = "x86_64")]
             Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => {
                 x86::multiply(dot, format, patch);

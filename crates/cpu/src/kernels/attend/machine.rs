@@ -3,6 +3,8 @@
 
 use std::ops::Range;
 
+#[cfg(target_arch = "aarch64")]
+use crate::lanes::Neon;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{LANES, Lanes, Scalar};
@@ -10,7 +12,7 @@ use crate::lanes::{LANES, Lanes, Scalar};
 /// Lanes with what attention needs of them.
 pub(super) trait Machine: Lanes {
     /// Whether a product keeps four vectors beside each of six rows: 24 sums and what they are made of need the 32
-    /// registers of AVX-512. Elsewhere it keeps one, which is two registers a row.
+    /// registers of AVX-512. Elsewhere it keeps one, which is two registers a row, or four of NEON's 32.
     const WIDE: bool;
 
     /// Rows into columns: `to[d · 16 + lane] = from[lane · stride + d]` for d below `size`; zero in all lanes outside
@@ -53,6 +55,26 @@ impl Machine for Scalar {
     }
 }
 
+#[cfg(target_arch = "aarch64")]
+impl Machine for Neon {
+    const WIDE: bool = false;
+
+    #[inline(always)]
+    unsafe fn turn(from: *const f32, stride: isize, lanes: Range<usize>, size: usize, to: *mut f32) {
+        for quarter in [0..4, 4..8, 8..12, 12..LANES] {
+            let whole = lanes.start <= quarter.start && quarter.end <= lanes.end;
+            let blocks = if whole { size / 4 } else { 0 };
+            for block in 0..blocks {
+                let corner = from.wrapping_offset(quarter.start as isize * stride).wrapping_add(block * 4);
+                // SAFETY: the caller's promise; four rows, and four of their numbers, are there.
+                unsafe { four_by_four(corner, stride, to.add(block * 4 * LANES + quarter.start)) };
+            }
+            // SAFETY: the caller's promise.
+            unsafe { turn_plain(from, stride, (quarter, &lanes), blocks * 4..size, to) };
+        }
+    }
+}
+
 #[cfg(target_arch = "x86_64")]
 impl Machine for Avx2 {
     const WIDE: bool = false;
@@ -87,6 +109,35 @@ impl Machine for Avx512 {
                 sixteen_by_sixteen((from.wrapping_add(d), stride, lanes.clone()), count, to.add(d * LANES));
             };
             d += LANES;
+        }
+    }
+}
+
+/// Turns four rows of four numbers into columns of a `[4, 16]` block.
+///
+/// # Safety
+/// The machine has NEON; the rows are valid for reads and the block for writes.
+#[cfg(target_arch = "aarch64")]
+#[inline(always)]
+unsafe fn four_by_four(from: *const f32, stride: isize, to: *mut f32) {
+    use std::arch::aarch64::{
+        vld1q_f32, vreinterpretq_f32_f64, vreinterpretq_f64_f32, vst1q_f32, vtrn1q_f32, vtrn1q_f64,
+        vtrn2q_f32, vtrn2q_f64,
+    };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let row = |r: isize| vld1q_f32(from.offset(r * stride));
+        // Even and odd columns of pairs of rows, then the pairs.
+        let pairs = |r: isize| {
+            let (x, y) = (row(r), row(r + 1));
+            [vreinterpretq_f64_f32(vtrn1q_f32(x, y)), vreinterpretq_f64_f32(vtrn2q_f32(x, y))]
+        };
+        let (above, below) = (pairs(0), pairs(2));
+        for odd in 0..2 {
+            let low = vreinterpretq_f32_f64(vtrn1q_f64(above[odd], below[odd]));
+            let high = vreinterpretq_f32_f64(vtrn2q_f64(above[odd], below[odd]));
+            vst1q_f32(to.add(odd * LANES), low);
+            vst1q_f32(to.add((odd + 2) * LANES), high);
         }
     }
 }

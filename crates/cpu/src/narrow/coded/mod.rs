@@ -23,6 +23,8 @@ use crate::then::{Part, Then};
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod rows;
 mod scalar;
 mod strip;
@@ -150,6 +152,10 @@ impl Product {
         unsafe {
             match dot {
                 Dot::Scalar => scalar::run(&item),
+                #[cfg(target_arch = "aarch64")]
+                Dot::Neon | Dot::NeonDot => neon::run(dot, &item),
+                #[cfg(not(target_arch = "aarch64"))]
+                Dot::Neon | Dot::NeonDot => unreachable!("this machine has no {dot}"),
                 #[cfg(target_arch = "x86_64")]
                 Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => x86::run(dot, &item),
                 #[cfg(not(target_arch = "x86_64"))]

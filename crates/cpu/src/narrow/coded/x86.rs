@@ -20,7 +20,7 @@ pub(super) unsafe fn run(dot: Dot, item: &Item<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         match dot {
-            Dot::Scalar => unreachable!("{dot} multiplies elsewhere"),
+            Dot::Scalar | Dot::Neon | Dot::NeonDot => unreachable!("{dot} multiplies elsewhere"),
             Dot::Avx2 | Dot::Avx512 => by_coding!(coding, avx2(item)),
             Dot::AvxVnni => by_coding!(coding, avx_vnni(item)),
             Dot::Avx512Dot => by_coding!(coding, avx512(item, item.rows.start)),

@@ -20,7 +20,9 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
     // SAFETY: the caller's promise.
     unsafe {
         match (dot, format) {
-            (Dot::Scalar | Dot::Amx, _) => unreachable!("{dot} multiplies elsewhere"),
+            (Dot::Scalar | Dot::Neon | Dot::NeonDot | Dot::Amx, _) => {
+                unreachable!("{dot} multiplies elsewhere")
+            }
             (Dot::Avx2 | Dot::AvxVnni, Format::Bf16) => bf16_avx2(patch),
             (Dot::Avx512, Format::Bf16) => bf16_avx512(patch),
             (Dot::Avx512Dot, Format::Bf16) => bf16_dot(patch),
