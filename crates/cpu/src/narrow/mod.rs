@@ -129,7 +129,7 @@ pub struct Product {
     pub k: usize,
     /// The columns of B and C.
     pub columns: usize,
-    /// Which of them are computed, from the first to before the second: a multiple of [`UNIT`], and another one or the end.
+    /// Which of them are computed, from the first to before the second: a multiple of 64, and another one or the end.
     pub some: [usize; 2],
     /// A, `[rows, k]`, as [`Narrowing`] writes it.
     pub a: *const f32,
