@@ -1,0 +1,160 @@
+//! Products of what is not in `f32`: which steps they are, and what is narrowed for them.
+
+use glassformer_graph::ops::Lookup;
+use glassformer_graph::{Leaf, Node, Op, Origin, Shape, Value};
+use glassformer_tensor::Coding;
+
+use super::super::constants::Wanted;
+use super::super::fuse::After;
+use super::super::precision::{About, Held, Rule};
+use super::{Contents, Draft, Kind, SlotId, Step};
+use crate::kernels::{Kernel, Work};
+use crate::narrow::{Format, Turn, Turning, Weight, coded};
+
+impl Draft<'_> {
+    /// The step of `node` with narrow numbers, and its inputs, where it is a product that is not done in `f32`.
+    pub(super) fn narrow(&mut self, node: &Node, after: After) -> Option<(Step, Vec<SlotId>)> {
+        if let Op::Lookup(op) = node.op {
+            return self.narrow_lookup(node, op);
+        }
+        if let Op::Linear(_) = node.op
+            && let Held::Coded(coding) = self.held(node.inputs[1], Rule::of)
+        {
+            return Some(self.coded(node, coding, after));
+        }
+        let turn = match node.op {
+            Op::Linear(_) => Turn::Columns,
+            Op::LinearInputGrad(_) => Turn::Rows,
+            Op::LinearWeightGrad(_) => return self.narrow_weight_grad(node),
+            _ => return None,
+        };
+        let (format, weight) = self.narrow_weight(node.inputs[1], turn)?;
+        let k = self.graph.shape(node.inputs[0]).width;
+        let bias = node.inputs.get(2).map(|&bias| self.value(bias));
+        let inputs =
+            [self.narrowed(node.inputs[0], Kind::Narrow(format)), weight].into_iter().chain(bias).collect();
+        let kernel = Kernel::NarrowProduct { format, k, after, narrowed: None };
+        Some((Step::new(kernel, Work::Narrow { k }), inputs))
+    }
+
+    /// What the node of this number wants `value` narrowed to, where it multiplies it by a weight that is held narrow.
+    pub(super) fn format_for(&self, value: Value, node: usize) -> Option<Format> {
+        let node = &self.graph.nodes()[node];
+        let multiplies = matches!(node.op, Op::Linear(_)) && node.inputs[0] == value;
+        match self.held(*node.inputs.get(1)?, Rule::of) {
+            Held::Narrow(format) if multiplies => Some(format),
+            Held::Narrow(_) | Held::Wide | Held::Coded(_) => None,
+        }
+    }
+
+    /// What `value` is held in by this side of the rule, where it is a weight.
+    fn held(&self, value: Value, by: impl Fn(&Rule, About<'_>) -> Held) -> Held {
+        let info = self.graph.info(value);
+        if info.origin != Origin::Leaf(Leaf::Weight) {
+            return Held::Wide;
+        }
+        let Shape { rows, width } = info.shape;
+        by(self.choice.rule, self.choice.about(&info.name, self.capacity.count(rows), width))
+    }
+
+    /// The step of a lookup in a table that is not held in `f32`, and the table.
+    fn narrow_lookup(&mut self, node: &Node, op: Lookup) -> Option<(Step, Vec<SlotId>)> {
+        let table = node.inputs[0];
+        let words = self.capacity.count(self.graph.shape(table).rows);
+        let (kernel, slot) = match self.held(table, Rule::of_table) {
+            Held::Wide => return None,
+            Held::Narrow(format) => (Kernel::NarrowLookup { op, words }, self.narrow_constant(table, format)),
+            Held::Coded(coding) => {
+                (Kernel::CodedLookup { op, coding, words }, self.coded_constant(table, coding))
+            }
+        };
+        Some((Step::new(kernel, Work::Rows), vec![slot]))
+    }
+
+    /// The step of a product whose weight is in few bits, and what it reads.
+    fn coded(&mut self, node: &Node, coding: Coding, after: After) -> (Step, Vec<SlotId>) {
+        let k = self.graph.shape(node.inputs[0]).width;
+        let step = Step::new(Kernel::CodedProduct { coding, k, after }, Work::Narrow { k });
+        let weight = self.coded_constant(node.inputs[1], coding);
+        let bias = node.inputs.get(2).map(|&bias| self.value(bias));
+        let x = self.narrowed(node.inputs[0], Kind::Coded);
+        (step, [x, weight].into_iter().chain(bias).collect())
+    }
+
+    /// A weight in few bits.
+    fn coded_constant(&mut self, value: Value, coding: Coding) -> SlotId {
+        let Shape { rows, width } = self.graph.shape(value);
+        let floats = coded::Weight::len(coding, width, self.capacity.count(rows));
+        self.constant(Wanted::Coded(value, coding), Shape::fixed(1, floats))
+    }
+
+    /// A weight as the narrow B of a product.
+    fn narrow_constant(&mut self, value: Value, format: Format) -> SlotId {
+        let Shape { rows, width } = self.graph.shape(value);
+        let floats = Weight::len(format, width, self.capacity.count(rows));
+        self.constant(Wanted::Narrow(value, format), Shape::fixed(1, floats))
+    }
+
+    /// A weight as the narrow B of a product: held, where it does not change, else made at every run.
+    fn narrow_weight(&mut self, value: Value, turn: Turn) -> Option<(Format, SlotId)> {
+        let weight = self.graph.info(value);
+        if weight.origin != Origin::Leaf(Leaf::Weight) {
+            return self.choice.rule.trained(&weight.name).map(|format| (format, self.turned(value, turn)));
+        }
+        if turn != Turn::Columns {
+            return None;
+        }
+        match self.held(value, Rule::of) {
+            Held::Narrow(format) => Some((format, self.narrow_constant(value, format))),
+            Held::Wide | Held::Coded(_) => None,
+        }
+    }
+
+    /// The gradient of a weight that is narrow itself, or would be.
+    fn narrow_weight_grad(&mut self, node: &Node) -> Option<(Step, Vec<SlotId>)> {
+        self.choice.rule.trained(&node.name)?;
+        let (dy, x) = (node.inputs[0], node.inputs[1]);
+        let inputs = vec![self.turned(dy, Turn::Left), self.turned(x, Turn::Rows), self.value(dy)];
+        Some((Step::new(Kernel::NarrowWeightGrad, Work::NarrowOverRows), inputs))
+    }
+
+    /// `value` as an operand in `bf16`, once for all products that read it so.
+    fn turned(&mut self, value: Value, turn: Turn) -> SlotId {
+        if let Some(&slot) = self.turned.get(&(value, turn)) {
+            return slot;
+        }
+        let from = self.value(value);
+        let Shape { rows, width } = self.graph.shape(value);
+        let to = self.block(Turning::len(turn, self.capacity.count(rows), width));
+        let phase = self.slots[from].ready.max(self.phase.saturating_sub(1));
+        self.step(phase, Step::new(Kernel::Turn(turn), Work::First), vec![from], &[to]);
+        self.turned.insert((value, turn), to);
+        to
+    }
+
+    /// `value` narrowed, once for all products that read it.
+    fn narrowed(&mut self, value: Value, kind: Kind) -> SlotId {
+        if let Some(&slot) = self.narrowed.get(&(value, kind)) {
+            return slot;
+        }
+        let from = self.value(value);
+        let kernel = match kind {
+            Kind::Narrow(format) => Kernel::Narrow(format),
+            Kind::Coded => Kernel::Code,
+        };
+        let to = self.narrowed_slot(value, kind);
+        // Where it has been there for a while, beside what comes before: then it costs no barrier.
+        let phase = self.slots[from].ready.max(self.phase.saturating_sub(1));
+        self.step(phase, Step::new(kernel, Work::First), vec![from], &[to]);
+        to
+    }
+
+    /// Where `value` will be narrowed.
+    pub(super) fn narrowed_slot(&mut self, value: Value, kind: Kind) -> SlotId {
+        let Shape { rows, width } = self.graph.shape(value);
+        let to = self.block(kind.floats(self.capacity.count(rows), width));
+        self.slots[to].contents = Contents::Narrowed(kind, width);
+        self.narrowed.insert((value, kind), to);
+        to
+    }
+}
