@@ -167,141 +167,82 @@ pub(super) unsafe fn mix(
     }
 }
 
-/// Four panels, `offset` bytes from the beginning of a page.
-///
-/// # Safety
-/// As for [`mix`].
-unsafe fn mix_four(
-    terms: *const f32,
-    pages: &[*const f32],
-    offset: usize,
-    (mixed, stride): (*mut f32, usize),
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "tileloadd tmm0, [{mixed} + {stride}]",
-            "tileloadd tmm1, [{mixed} + {stride} + 64]",
-            "tileloadd tmm2, [{mixed} + {stride} + 128]",
-            "tileloadd tmm3, [{mixed} + {stride} + 192]",
-            "2:",
-            "mov {page}, [{pages}]",
-            "add {page}, {offset}",
-            "tileloadd tmm6, [{terms} + {terms_stride}]",
-            "tileloadd tmm7, [{page} + {line}]",
-            "tdpbf16ps tmm0, tmm6, tmm7",
-            "tileloadd tmm7, [{page} + {line} + 512]",
-            "tdpbf16ps tmm1, tmm6, tmm7",
-            "tileloadd tmm7, [{page} + {line} + 1024]",
-            "tdpbf16ps tmm2, tmm6, tmm7",
-            "tileloadd tmm7, [{page} + {line} + 1536]",
-            "tdpbf16ps tmm3, tmm6, tmm7",
-            "add {terms}, 32",
-            "add {pages}, 8",
-            "dec {count}",
-            "jnz 2b",
-            "tilestored [{mixed} + {stride}], tmm0",
-            "tilestored [{mixed} + {stride} + 64], tmm1",
-            "tilestored [{mixed} + {stride} + 128], tmm2",
-            "tilestored [{mixed} + {stride} + 192], tmm3",
-            mixed = in(reg) mixed,
-            stride = in(reg) stride * 4,
-            pages = inout(reg) pages.as_ptr() => _,
-            page = out(reg) _,
-            offset = in(reg) offset,
-            terms = inout(reg) terms => _,
-            terms_stride = in(reg) TILE * 2,
-            line = in(reg) 64_usize,
-            count = inout(reg) pages.len() => _,
-            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm6") _, out("tmm7") _,
-            options(nostack),
-        );
-    }
+/// Some panels, `offset` bytes from the beginning of a page: what they hold is loaded, has the terms of each page times its
+/// values added, and is stored.
+macro_rules! mix_panels {
+    ($name:ident: $($load:literal),+; $($step:literal),+; $($store:literal),+) => {
+        /// # Safety
+        /// As for [`mix`].
+        unsafe fn $name(
+            terms: *const f32,
+            pages: &[*const f32],
+            offset: usize,
+            (mixed, stride): (*mut f32, usize),
+        ) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                asm!(
+                    $($load,)+
+                    "2:",
+                    "mov {page}, [{pages}]",
+                    "add {page}, {offset}",
+                    "tileloadd tmm6, [{terms} + {terms_stride}]",
+                    $($step,)+
+                    "add {terms}, 32",
+                    "add {pages}, 8",
+                    "dec {count}",
+                    "jnz 2b",
+                    $($store,)+
+                    mixed = in(reg) mixed,
+                    stride = in(reg) stride * 4,
+                    pages = inout(reg) pages.as_ptr() => _,
+                    page = out(reg) _,
+                    offset = in(reg) offset,
+                    terms = inout(reg) terms => _,
+                    terms_stride = in(reg) TILE * 2,
+                    line = in(reg) 64_usize,
+                    count = inout(reg) pages.len() => _,
+                    out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm6") _, out("tmm7") _,
+                    options(nostack),
+                );
+            }
+        }
+    };
 }
 
-/// Two panels.
-///
-/// # Safety
-/// As for [`mix`].
-unsafe fn mix_two(
-    terms: *const f32,
-    pages: &[*const f32],
-    offset: usize,
-    (mixed, stride): (*mut f32, usize),
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "tileloadd tmm0, [{mixed} + {stride}]",
-            "tileloadd tmm1, [{mixed} + {stride} + 64]",
-            "2:",
-            "mov {page}, [{pages}]",
-            "add {page}, {offset}",
-            "tileloadd tmm6, [{terms} + {terms_stride}]",
-            "tileloadd tmm7, [{page} + {line}]",
-            "tdpbf16ps tmm0, tmm6, tmm7",
-            "tileloadd tmm7, [{page} + {line} + 512]",
-            "tdpbf16ps tmm1, tmm6, tmm7",
-            "add {terms}, 32",
-            "add {pages}, 8",
-            "dec {count}",
-            "jnz 2b",
-            "tilestored [{mixed} + {stride}], tmm0",
-            "tilestored [{mixed} + {stride} + 64], tmm1",
-            mixed = in(reg) mixed,
-            stride = in(reg) stride * 4,
-            pages = inout(reg) pages.as_ptr() => _,
-            page = out(reg) _,
-            offset = in(reg) offset,
-            terms = inout(reg) terms => _,
-            terms_stride = in(reg) TILE * 2,
-            line = in(reg) 64_usize,
-            count = inout(reg) pages.len() => _,
-            out("tmm0") _, out("tmm1") _, out("tmm6") _, out("tmm7") _,
-            options(nostack),
-        );
-    }
-}
+mix_panels!(mix_one:
+    "tileloadd tmm0, [{mixed} + {stride}]";
+    "tileloadd tmm7, [{page} + {line}]",
+    "tdpbf16ps tmm0, tmm6, tmm7";
+    "tilestored [{mixed} + {stride}], tmm0");
 
-/// One panel.
-///
-/// # Safety
-/// As for [`mix`].
-unsafe fn mix_one(
-    terms: *const f32,
-    pages: &[*const f32],
-    offset: usize,
-    (mixed, stride): (*mut f32, usize),
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        asm!(
-            "tileloadd tmm0, [{mixed} + {stride}]",
-            "2:",
-            "mov {page}, [{pages}]",
-            "add {page}, {offset}",
-            "tileloadd tmm6, [{terms} + {terms_stride}]",
-            "tileloadd tmm7, [{page} + {line}]",
-            "tdpbf16ps tmm0, tmm6, tmm7",
-            "add {terms}, 32",
-            "add {pages}, 8",
-            "dec {count}",
-            "jnz 2b",
-            "tilestored [{mixed} + {stride}], tmm0",
-            mixed = in(reg) mixed,
-            stride = in(reg) stride * 4,
-            pages = inout(reg) pages.as_ptr() => _,
-            page = out(reg) _,
-            offset = in(reg) offset,
-            terms = inout(reg) terms => _,
-            terms_stride = in(reg) TILE * 2,
-            line = in(reg) 64_usize,
-            count = inout(reg) pages.len() => _,
-            out("tmm0") _, out("tmm6") _, out("tmm7") _,
-            options(nostack),
-        );
-    }
-}
+mix_panels!(mix_two:
+    "tileloadd tmm0, [{mixed} + {stride}]",
+    "tileloadd tmm1, [{mixed} + {stride} + 64]";
+    "tileloadd tmm7, [{page} + {line}]",
+    "tdpbf16ps tmm0, tmm6, tmm7",
+    "tileloadd tmm7, [{page} + {line} + 512]",
+    "tdpbf16ps tmm1, tmm6, tmm7";
+    "tilestored [{mixed} + {stride}], tmm0",
+    "tilestored [{mixed} + {stride} + 64], tmm1");
+
+mix_panels!(mix_four:
+    "tileloadd tmm0, [{mixed} + {stride}]",
+    "tileloadd tmm1, [{mixed} + {stride} + 64]",
+    "tileloadd tmm2, [{mixed} + {stride} + 128]",
+    "tileloadd tmm3, [{mixed} + {stride} + 192]";
+    "tileloadd tmm7, [{page} + {line}]",
+    "tdpbf16ps tmm0, tmm6, tmm7",
+    "tileloadd tmm7, [{page} + {line} + 512]",
+    "tdpbf16ps tmm1, tmm6, tmm7",
+    "tileloadd tmm7, [{page} + {line} + 1024]",
+    "tdpbf16ps tmm2, tmm6, tmm7",
+    "tileloadd tmm7, [{page} + {line} + 1536]",
+    "tdpbf16ps tmm3, tmm6, tmm7";
+    "tilestored [{mixed} + {stride}], tmm0",
+    "tilestored [{mixed} + {stride} + 64], tmm1",
+    "tilestored [{mixed} + {stride} + 128], tmm2",
+    "tilestored [{mixed} + {stride} + 192], tmm3");
 
 /// The places of sixteen numbers and sixteen others, taken in turns.
 const TURNS: [u16; 2 * LANES] = {
