@@ -267,7 +267,7 @@ unsafe fn load<L: Lanes, const P: usize>(row: *const f32, p: usize, last: usize)
 
 /// Asks for a cache line in L1. Any address will do: what is not there is not fetched.
 #[inline(always)]
-fn prefetch(address: *const f32) {
+pub(crate) fn prefetch(address: *const f32) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: prefetching reads nothing, and every x86-64 machine has the instruction.
     unsafe {

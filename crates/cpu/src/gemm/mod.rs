@@ -25,6 +25,7 @@ mod pack;
 mod tests;
 mod tile;
 
+pub(crate) use micro::prefetch;
 pub use pack::{Packed, Packing};
 
 /// Columns in a panel of packed B: one value of [`crate::lanes::Lanes`].

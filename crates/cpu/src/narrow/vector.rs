@@ -7,6 +7,7 @@
 
 use super::patch::{Patch, Shape, Sums};
 use super::{Dot, Format, LINE, LINES, TILE};
+use crate::gemm::prefetch;
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -128,7 +129,7 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
         let mut sums = [[S::zero(); P]; M];
         for p in 0..P {
             // They are needed at the end, and nothing else is near them.
-            ask(shift(p).cast());
+            prefetch(shift(p).cast());
             for i in 0..M {
                 if patch.goes_on {
                     sums[i][p] = S::load(place(i, p));
@@ -157,19 +158,6 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
             }
         }
     }
-}
-
-/// Asks for a line, of which there may be none.
-#[inline(always)]
-fn ask(line: *const u8) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching reads nothing, and every x86-64 machine has the instruction.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(line.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = line;
 }
 
 const _: () = assert!(size_of::<Sums>() == 4 * TILE, "a sum is four bytes");
