@@ -8,10 +8,10 @@ use glassformer_graph::ops::Attend;
 use super::product::Mix;
 use super::score::Scorer;
 use super::sight::TILE;
-use super::soften::{Soften, divide, log, total};
+use super::soften::{Quotients, Soften, log, total};
 use super::tile::{Call, Part, carve, carved};
 use super::tiles::{self, Queries};
-use super::walk::{Cut, Few, MOST, QUERIES, share};
+use super::walk::{BLOCK, Cut, Few, MOST, Met, QUERIES, STRETCH, share};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::team::Worker;
@@ -23,7 +23,8 @@ fn stride(op: &Attend) -> usize {
 
 fn lengths(op: &Attend) -> [usize; 10] {
     let [a, b, c, d, e, f] = Scorer::lengths(op, QUERIES);
-    [a, b, c, d, e, f, QUERIES * stride(op), QUERIES * LANES, MOST * TILE, tiles::terms(MOST)]
+    let scores = (MOST * TILE).max(BLOCK * STRETCH);
+    [a, b, c, d, e, f, QUERIES * stride(op), QUERIES * LANES, scores, tiles::terms()]
 }
 
 /// How much scratch a worker needs.
@@ -44,8 +45,8 @@ pub(super) unsafe fn attend(
 ) {
     let ([a, b, c, d, e, f, mixed, sums, scores, terms], rest) = carve(scratch, lengths(call.op));
     let scorer = Scorer::new(call, [a, b, c, d, e, f], rest);
-    let terms = scorer.narrow().map(|shape| (shape, terms));
-    let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, terms };
+    let narrow = scorer.narrow();
+    let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, fresh: [true; QUERIES / BLOCK] };
     let mut desk = (scorer, gathered, scores);
     let spans = &call.run.batch.side(call.op.side).spans;
     let cut = Cut::new(call.op, &spans[sequences.clone()], worker.count);
@@ -54,11 +55,16 @@ pub(super) unsafe fn attend(
         let s = sequences.start + s;
         let (scorer, gathered, scores) = &mut desk;
         let part = cut.part(call.op, (s, &spans[s]), index);
-        gathered.clear(call, part.count());
+        gathered.clear(call, part.count(), narrow.is_none());
         // SAFETY: the caller's promise; parts are disjoint.
         unsafe {
-            scorer.walk(call, part, scores, |mut few| gathered.take_in(call, &mut few));
-            gathered.write(call, &part, outputs);
+            match narrow {
+                Some(shape) => scorer.walk_far(call, part, scores, |met| {
+                    gathered.take_in_narrow(call, &met, (shape, &mut *terms));
+                }),
+                None => scorer.walk(call, part, scores, |few| gathered.take_in(call, few)),
+            }
+            gathered.write(call, &part, outputs, narrow.is_some());
         }
     });
 }
@@ -71,34 +77,28 @@ struct Gathered<'s> {
     sums: &'s mut [f32],
     /// Σ exp(score − level) · value of each, `[queries, stride]`.
     mixed: &'s mut [f32],
-    /// Where narrow numbers are multiplied: place for the terms of a tile.
-    terms: Option<(Queries, &'s mut [f32])>,
+    /// Whether a block of queries has gathered nothing.
+    fresh: [bool; QUERIES / BLOCK],
 }
 
 impl Gathered<'_> {
-    fn clear(&mut self, call: &Call<'_>, count: usize) {
+    fn clear(&mut self, call: &Call<'_>, count: usize, wide: bool) {
         self.levels[..count].fill(f32::NEG_INFINITY);
-        self.sums[..count * LANES].fill(0.0);
-        self.mixed[..count * stride(call.op)].fill(0.0);
+        self.fresh.fill(true);
+        if wide {
+            self.sums[..count * LANES].fill(0.0);
+            self.mixed[..count * stride(call.op)].fill(0.0);
+        }
     }
 
-    fn take_in(&mut self, call: &Call<'_>, few: &mut Few<'_>) {
-        let (stride, rows) = (stride(call.op), few.rows.clone());
+    fn take_in(&mut self, call: &Call<'_>, few: Few<'_>) {
+        let (stride, rows) = (stride(call.op), few.rows);
         let mixed = &mut self.mixed[rows.start * stride..rows.end * stride];
         let (levels, sums) =
             (&mut self.levels[rows.clone()], &mut self.sums[rows.start * LANES..rows.end * LANES]);
         let (scores, seen) = (&mut *few.scores, &mut *few.seen);
         let mut soften = Soften { scores, seen, levels, sums, mixed, stride };
-        if let Some((shape, terms)) = &mut self.terms {
-            // SAFETY: the planner picked an instruction set of this machine; the scorer has taken the registers; there is room
-            // for whole blocks of rows, as QUERIES is one.
-            unsafe {
-                soften.lift(call.run.isa);
-                tiles::soften(few, (levels, sums), terms);
-                return tiles::mix(call, few, (*shape, terms), (mixed.as_mut_ptr(), stride));
-            }
-        }
-        // SAFETY: as above.
+        // SAFETY: the planner picked an instruction set of this machine.
         unsafe { soften.run(call.run.isa) };
         let out = mixed.as_mut_ptr();
         let mix = Mix {
@@ -114,27 +114,41 @@ impl Gathered<'_> {
     }
 
     /// # Safety
+    /// The scorer has taken the registers.
+    unsafe fn take_in_narrow(&mut self, call: &Call<'_>, met: &Met<'_>, terms: (Queries, &mut [f32])) {
+        let (stride, rows) = (stride(call.op), &met.rows);
+        let mut gathered = tiles::Gathered {
+            levels: &mut self.levels[rows.clone()],
+            sums: &mut self.sums[rows.start * LANES..rows.end * LANES],
+            // Blocks are mixed as a whole, whatever rows there are.
+            mixed: &mut self.mixed[rows.start * stride..(rows.start + BLOCK) * stride],
+            stride,
+            fresh: std::mem::replace(&mut self.fresh[rows.start / BLOCK], false),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { gathered.add(call, met, terms) };
+    }
+
+    /// # Safety
     /// As for [`super::attend`]; nobody else works on this part.
-    unsafe fn write(&mut self, call: &Call<'_>, part: &Part, outputs: &[Block]) {
+    unsafe fn write(&mut self, call: &Call<'_>, part: &Part, outputs: &[Block], near: bool) {
         let Call { op, run, .. } = *call;
         let (y, logsum) = (outputs[0], outputs[1]);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let (levels, mut totals) = (&self.levels[..part.count()], [0.0; QUERIES]);
         let totals = &mut totals[..part.count()];
+        for (sums, _) in
+            self.sums.chunks_exact_mut(BLOCK * LANES).zip(self.fresh).filter(|(_, fresh)| near && *fresh)
+        {
+            sums.fill(0.0);
+        }
         // SAFETY: the planner picked an instruction set of this machine.
         unsafe { total(run.isa, &self.sums[..part.count() * LANES], totals) };
-        for (r, &total) in totals.iter().enumerate() {
-            let (h, i) = part.place(r);
-            let at = (start + i) * y.width + (part.head + h) * op.size;
-            // SAFETY: these columns of the row are this part's alone.
-            let out = unsafe { std::slice::from_raw_parts_mut(y.data.add(at), op.size) };
-            if total == 0.0 {
-                out.fill(0.0);
-            } else {
-                // SAFETY: the planner picked an instruction set of this machine.
-                unsafe { divide(run.isa, &self.mixed[r * stride(op)..][..stride(op)], total, out) };
-            }
-        }
+        let at = start * y.width + part.head * op.size;
+        let quotients =
+            Quotients { mixed: self.mixed, stride: stride(op), totals: &*totals, size: op.size, near };
+        // SAFETY: as above; these columns of these rows are this part's alone.
+        unsafe { quotients.write(run.isa, part.rows, (y.data.add(at), y.width)) };
         // SAFETY: as above.
         unsafe { log(run.isa, levels, totals) };
         for (r, &sum) in totals.iter().enumerate() {

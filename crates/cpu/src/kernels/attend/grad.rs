@@ -56,8 +56,8 @@ fn lengths(op: &Attend, rows: usize) -> [usize; 16] {
     let (tile, part, pairs) = (TILE * op.size, QUERIES * op.size, QUERIES * TILE);
     let (sums, sheared, through) = match op.relative {
         Relative::None | Relative::Alibi => (0, 0, 0),
-        Relative::Buckets { .. } => (slots(QUERIES), 0, 0),
-        Relative::TransformerXl => (0, QUERIES * slots(QUERIES), part),
+        Relative::Buckets { .. } => (slots(QUERIES, TILE), 0, 0),
+        Relative::TransformerXl => (0, QUERIES * slots(QUERIES, TILE), part),
     };
     let means = group(op) * rows;
     [a, b, c, d, e, tile, tile, tile, tile, part, pairs, pairs, means, sums, sheared, through]
@@ -398,7 +398,7 @@ impl Job<'_, '_> {
     /// Transformer-XL: what flows through R. Seen by slots, distances are rows of R as keys are rows of k.
     unsafe fn shear(&mut self, tile: &Tile, part: &Part, rows: Range<usize>) {
         let Call { op, run, .. } = self.call;
-        let (size, stride) = (op.size, slots(part.rows));
+        let (size, stride) = (op.size, slots(part.rows, TILE));
         let (r, dr) = (self.call.extra(0), self.outputs[3]);
         let desk = &mut self.desk;
         let far = farthest(part, desk.scorer.offset, tile.start);

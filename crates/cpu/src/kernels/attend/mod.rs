@@ -15,6 +15,9 @@
 //!
 //! What remains free is how many queries share a tile while it is in cache, and that decides the speed.
 //!
+//! Narrow numbers are multiplied so fast that it is the rest that counts. There a *stretch* of four tiles is what a level is
+//! raised for, and a block of sixteen queries meets it as a whole; all else holds, with products as `tiles` says.
+//!
 //! # The files
 //!
 //! `sight` tells what a query sees; `tile` brings keys and values; `product` multiplies; `relative` adds what distance

@@ -1,8 +1,9 @@
 //! What the distance between query and key adds to their score.
 //!
-//! For the queries of a part and the keys of a tile, distances run from that of the last query to the first key down to
-//! that of the first query to the last key. *Slot* x stands for the x-th of them. Query i meets the keys of the tile in
-//! slots `shift(i)` to `shift(i) + 63`, so whatever depends on the distance alone is computed once per slot.
+//! For the queries of a part and the keys of a tile, or of a stretch of tiles, distances run from that of the last query to
+//! the first key down to that of the first query to the last key. *Slot* x stands for the x-th of them. Query i meets the keys
+//! of the first tile in slots `shift(i)` to `shift(i) + 63`, those of the next in the sixty-four slots behind, so whatever
+//! depends on the distance alone is computed once per slot.
 
 use std::ops::Range;
 
@@ -13,12 +14,13 @@ use super::machine::Machine;
 use super::product::{Dots, ROWS};
 use super::sight::TILE;
 use super::tile::{Call, Part, group};
+use super::walk::STRETCH;
 use crate::dispatch;
 use crate::lanes::LANES;
 
-/// Slots of a part of so many rows, filled up to whole vectors.
-pub(super) fn slots(rows: usize) -> usize {
-    (rows + TILE - 1).next_multiple_of(LANES)
+/// Slots of a part of so many rows and as many keys, filled up to whole vectors.
+pub(super) fn slots(rows: usize, keys: usize) -> usize {
+    (rows + keys - 1).next_multiple_of(LANES)
 }
 
 /// The distance of slot 0: from the part's last query to the tile's first key.
@@ -29,8 +31,10 @@ pub(super) fn farthest(part: &Part, offset: usize, start: usize) -> isize {
 /// Slots that [`ROWS`] queries one after the other can meet.
 const MET: usize = (LANES - 1 + ROWS - 1 + TILE).next_multiple_of(LANES);
 
-/// The numbers to add, for one part and one tile at a time.
+/// The numbers to add, for one part and one tile or stretch at a time.
 pub(super) struct Bias<'s> {
+    /// Keys that it is prepared for at a time: those of a tile, or of a stretch.
+    keys: usize,
     /// What each slot adds, for each head; for Transformer-XL, for each query of a few.
     lines: &'s mut [f32],
     /// Transformer-XL: R of every slot, turned.
@@ -45,9 +49,9 @@ impl<'s> Bias<'s> {
         match op.relative {
             Relative::None => [0, 0],
             Relative::Alibi | Relative::Buckets { .. } => {
-                [queries + group(op).min(queries) * (TILE + LANES), 0]
+                [queries + group(op).min(queries) * (STRETCH + LANES), 0]
             }
-            Relative::TransformerXl => [ROWS * MET, slots(queries) * op.size],
+            Relative::TransformerXl => [ROWS * MET, slots(queries, STRETCH) * op.size],
         }
     }
 
@@ -62,10 +66,15 @@ impl<'s> Bias<'s> {
         }
     }
 
-    /// With the buckets of as many distances as `rest` has room for and the batch needs.
-    pub fn new(call: &Call<'_>, [lines, turned]: [&'s mut [f32]; 2], rest: &'s mut [f32]) -> Self {
+    /// For `keys` keys at a time, with the buckets of as many distances as `rest` has room for and the batch needs.
+    pub fn new(
+        call: &Call<'_>,
+        keys: usize,
+        [lines, turned]: [&'s mut [f32]; 2],
+        rest: &'s mut [f32],
+    ) -> Self {
         let Relative::Buckets { max_distance } = call.op.relative else {
-            return Self { lines, turned, buckets: &[] };
+            return Self { keys, lines, turned, buckets: &[] };
         };
         let spans = &call.run.batch.side(call.op.side).spans;
         let longest = |(s, span): (usize, &glassformer_graph::Span)| {
@@ -86,7 +95,7 @@ impl<'s> Bias<'s> {
                 Reach::Past => 0.0,
             };
         }
-        Self { lines, turned, buckets: rest }
+        Self { keys, lines, turned, buckets: rest }
     }
 
     /// The bucket of a key that is `distance` before the query.
@@ -101,13 +110,13 @@ impl<'s> Bias<'s> {
         call.op.bucket(i, j, buckets, max_distance)
     }
 
-    /// Prepares for the queries of `part`, the first row of whose sequence stands at key `offset`, and the tile from
-    /// `start`.
+    /// Prepares for the queries of `part`, the first row of whose sequence stands at key `offset`, and the tile or stretch
+    /// from `start`.
     ///
     /// # Safety
     /// The inputs are valid for reads.
     pub unsafe fn prepare(&mut self, call: &Call<'_>, part: &Part, offset: usize, start: usize) {
-        let (far, stride) = (farthest(part, offset, start), slots(part.rows));
+        let (far, stride) = (farthest(part, offset, start), slots(part.rows, self.keys));
         match call.op.relative {
             Relative::None => {}
             Relative::Alibi => {
@@ -120,7 +129,7 @@ impl<'s> Bias<'s> {
             }
             Relative::Buckets { max_distance } => {
                 let table = call.extra(0);
-                for x in 0..part.rows + TILE - 1 {
+                for x in 0..part.rows + self.keys - 1 {
                     // SAFETY: the caller's promise; there is no bucket beyond the table's rows.
                     let row = unsafe { table.row(self.bucket(call, max_distance, far - x as isize)) };
                     for h in 0..part.heads {
@@ -149,15 +158,15 @@ impl<'s> Bias<'s> {
         }
     }
 
-    /// Adds to `scores`, `[rows, 64]`, what the distances of these queries of the part add. `shifted` are all queries of
-    /// the part with Transformer-XL's v added.
+    /// Adds to `scores`, `[rows, 64]`, what the distances of these queries of the part add to a tile that begins `ahead` keys
+    /// behind the first. `shifted` are all queries of the part with Transformer-XL's v added.
     ///
     /// # Safety
     /// Prepared for the part and the tile of these scores; `shifted` is valid for reads.
     pub unsafe fn add(
         &mut self,
         call: &Call<'_>,
-        part: &Part,
+        (part, ahead): (&Part, usize),
         rows: Range<usize>,
         (shifted, scores): (*const f32, &mut [f32]),
     ) {
@@ -169,15 +178,16 @@ impl<'s> Bias<'s> {
             Relative::Alibi | Relative::Buckets { .. } => {
                 for (r, scores) in rows.zip(scores.chunks_exact_mut(TILE)) {
                     let (h, i) = part.place(r);
-                    add(scores, &self.lines[h * slots(part.rows) + part.rows - 1 - i..][..TILE]);
+                    let shift = part.rows - 1 - i + ahead;
+                    add(scores, &self.lines[h * slots(part.rows, self.keys) + shift..][..TILE]);
                 }
             }
             Relative::TransformerXl => {
                 for (from, scores) in rows.clone().step_by(ROWS).zip(scores.chunks_mut(ROWS * TILE)) {
                     let few = from..rows.end.min(from + ROWS);
                     // The vectors of slots that these queries meet, of which the last meets the first slots.
-                    let begin = (part.rows - few.end) / LANES;
-                    let end = (part.rows - 1 - from + TILE).div_ceil(LANES);
+                    let begin = (part.rows - few.end + ahead) / LANES;
+                    let end = (part.rows - 1 - from + ahead + TILE).div_ceil(LANES);
                     let size = call.op.size;
                     let keys: [*const f32; MET / LANES] = std::array::from_fn(|v| {
                         self.turned.as_ptr().wrapping_add((begin + v) * LANES * size)
@@ -194,7 +204,7 @@ impl<'s> Bias<'s> {
                     // SAFETY: the caller's promise; `begin..end` are among the slots turned, at most MET of them.
                     unsafe { dots.with(call.run.isa, &keys[..end - begin]) };
                     for (k, scores) in scores.chunks_exact_mut(TILE).enumerate() {
-                        let shift = part.rows - 1 - (from + k) - begin * LANES;
+                        let shift = part.rows - 1 - (from + k) + ahead - begin * LANES;
                         add(scores, &self.lines[k * MET + shift..][..TILE]);
                     }
                 }

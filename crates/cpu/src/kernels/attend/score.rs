@@ -11,6 +11,7 @@ use super::relative::Bias;
 use super::sight::{TILE, bits_of, first_run, vectors};
 use super::tile::{Call, Part, Tile};
 use super::tiles::{self, Desk, Queries};
+use super::walk::STRETCH;
 use crate::lanes::LANES;
 
 /// Computes scores, a part and a tile at a time. The two may be set in any order.
@@ -27,6 +28,8 @@ pub(super) struct Scorer<'s> {
     pub part: Part,
     /// The key at which the first row of the part's sequence stands.
     pub offset: usize,
+    /// The first key of the tile or stretch that is met.
+    met: usize,
 }
 
 impl<'s> Scorer<'s> {
@@ -48,9 +51,10 @@ impl<'s> Scorer<'s> {
     /// On these pieces of scratch.
     pub fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
         let [queries, shifted, turned, lines, positions, narrow] = pieces;
-        let bias = Bias::new(call, [lines, positions], rest);
         let desk = Desk::new(call, narrow);
-        Self { queries, shifted, turned, desk, bias, part: Part::default(), offset: 0 }
+        let keys = if desk.is_some() { STRETCH } else { TILE };
+        let bias = Bias::new(call, keys, [lines, positions], rest);
+        Self { queries, shifted, turned, desk, bias, part: Part::default(), offset: 0, met: 0 }
     }
 
     /// Takes the queries of `part`.
@@ -62,6 +66,10 @@ impl<'s> Scorer<'s> {
         let size = op.size;
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         (self.part, self.offset) = (part, call.keys_of(part.sequence).offset);
+        if let (Some(desk), false) = (&mut self.desk, op.relative == Relative::TransformerXl) {
+            // SAFETY: the caller's promise.
+            return unsafe { desk.take_queries(call, &part, start) };
+        }
         for r in 0..part.count() {
             let (h, i) = part.place(r);
             let columns = (part.head + h) * size..(part.head + h + 1) * size;
@@ -91,7 +99,8 @@ impl<'s> Scorer<'s> {
         self.desk.as_ref().map(|desk| desk.shape)
     }
 
-    /// The tile from `start` of `keys`, which lives until the next one is loaded.
+    /// The tile from `start` of `keys`, which lives until the next one is loaded; in narrow numbers, until one of another
+    /// stretch is.
     ///
     /// # Safety
     /// Keys and values are valid for reads.
@@ -107,11 +116,12 @@ impl<'s> Scorer<'s> {
         }
     }
 
-    /// Prepares for the present part and the tile from `start`.
+    /// Prepares for the present part and the tile from `start`, or the stretch.
     ///
     /// # Safety
     /// The inputs are valid for reads.
     pub unsafe fn meet(&mut self, call: &Call<'_>, start: usize) {
+        self.met = start;
         // SAFETY: the caller's promise.
         unsafe { self.bias.prepare(call, &self.part, self.offset, start) };
     }
@@ -138,7 +148,10 @@ impl<'s> Scorer<'s> {
         }
         let scores = &mut scores[..rows.len() * TILE];
         // SAFETY: the caller's promise.
-        unsafe { self.bias.add(call, &self.part, rows, (self.shifted.as_ptr(), scores)) };
+        unsafe {
+            let at = (&self.part, tile.start - self.met);
+            self.bias.add(call, at, rows, (self.shifted.as_ptr(), scores));
+        }
         for (scores, &seen) in scores.chunks_exact_mut(TILE).zip(seen) {
             hide(scores, seen);
         }

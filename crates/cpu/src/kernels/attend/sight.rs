@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use glassformer_graph::Batch;
-use glassformer_graph::ops::{Attend, KeySpan, Pattern, Reach};
+use glassformer_graph::ops::{Attend, KeySpan, Pattern, Reach, Who};
 
 use crate::lanes::LANES;
 
@@ -48,6 +48,12 @@ impl<'a> Scene<'a> {
     /// What query `i` of the sequence sees.
     pub fn sight(&self, i: usize) -> Sight {
         if self.op.looks(self.batch, self.row + i) { self.reached(i) } else { Sight::default() }
+    }
+
+    /// Whether all queries see the same, as in most encoders.
+    pub fn is_the_same_for_all(&self) -> bool {
+        let Attend { reach, pattern, who, .. } = *self.op;
+        reach == Reach::Both && pattern == Pattern::Dense && who == Who::Every
     }
 
     /// Whether one of these queries may see something of the tile from `start`. What they reach grows and moves with
@@ -109,19 +115,18 @@ impl Sight {
     }
 }
 
-/// Calls `each` with every tile, ascending, that one of `sights` sees something of: its first key, its global keys.
-pub(super) fn for_each_tile(scene: &Scene<'_>, sights: &[Sight], mut each: impl FnMut(usize, u64)) {
+/// Every tile, ascending, that one of `sights` sees something of: its first key, its global keys.
+pub(super) fn seen_tiles<'a>(
+    scene: &'a Scene<'_>,
+    sights: &[Sight],
+) -> impl Iterator<Item = (usize, u64)> + use<'a> {
     let all = sights.iter().fold(Sight::default(), |all, &sight| all.join(sight));
     // Without global keys to look for, only the tiles between the first and the last key are visited at all.
-    let (mut start, end) = if all.globals > 0 { (0, all.end.max(all.globals)) } else { (all.first, all.end) };
-    start -= start % TILE;
-    while start < end {
+    let (start, end) = if all.globals > 0 { (0, all.end.max(all.globals)) } else { (all.first, all.end) };
+    (start - start % TILE..end).step_by(TILE).filter_map(move |start| {
         let globals = if all.globals > 0 { scene.globals(start) } else { 0 };
-        if all.bits(start, globals) != 0 {
-            each(start, globals);
-        }
-        start += TILE;
-    }
+        (all.bits(start, globals) != 0).then_some((start, globals))
+    })
 }
 
 /// A bit for each place of a range.

@@ -16,12 +16,12 @@ use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes, exp, ln};
 
 /// How far a score may lie above the level.
-const SLACK: f32 = 8.0;
+pub(super) const SLACK: f32 = 8.0;
 
 /// Terms below e^−80 are zero. Beside the largest, which is at least one, they could change no bit of a sum; and an
 /// exponential of −∞, or a product with a term that small, would take the processor's slow way for subnormal numbers:
 /// without this, a tile of twenty keys took longer than a whole one.
-const LEAST: f32 = -80.0;
+pub(super) const LEAST: f32 = -80.0;
 
 /// eˣ as a term of a softmax.
 #[inline(always)]
@@ -58,21 +58,6 @@ impl Soften<'_> {
         debug_assert!(self.sums.len() == self.seen.len() * LANES && self.stride.is_multiple_of(LANES));
         // SAFETY: the caller's promise.
         unsafe { dispatch!(isa, |L| self.on::<L>()) }
-    }
-
-    /// Only raises levels, and clears what sees nothing yet; terms are made elsewhere.
-    ///
-    /// # Safety
-    /// As for [`Soften::run`].
-    pub unsafe fn lift(&mut self, isa: Isa) {
-        let seen = vectors(self.seen);
-        // SAFETY: the caller's promise.
-        unsafe { dispatch!(isa, |L| self.follow::<L>(&seen)) };
-        for (seen, &level) in self.seen.iter_mut().zip(&*self.levels) {
-            if level == f32::NEG_INFINITY {
-                *seen = 0;
-            }
-        }
     }
 
     #[inline(always)]
@@ -166,24 +151,58 @@ unsafe fn largest<L: Lanes>(row: &[f32], vectors: &Range<usize>) -> L {
     }
 }
 
-/// `out = mixed / total`, and a zero is +0: the sign of a zero is the only thing that may depend on which keys a row
-/// shares its tiles with.
-///
-/// # Safety
-/// `isa` is available; `mixed` is as long as `out`, rounded up to whole vectors.
-pub(super) unsafe fn divide(isa: Isa, mixed: &[f32], total: f32, out: &mut [f32]) {
+/// Mixtures on their way out.
+pub(super) struct Quotients<'a> {
+    /// `[rows, stride]`, whole vectors.
+    pub mixed: &'a [f32],
+    pub stride: usize,
+    /// What each row is divided by. Where it is zero, so is the result.
+    pub totals: &'a [f32],
+    /// Numbers of a row.
+    pub size: usize,
+    /// Whether they need to be no more exact than narrow numbers.
+    pub near: bool,
+}
+
+impl Quotients<'_> {
+    /// Writes all rows, `rows` of them for each head: a row is `width` numbers behind the one before, a head `size`.
+    ///
+    /// A zero is +0: the sign of a zero is the only thing that may depend on which keys a row shares its tiles with.
+    ///
+    /// # Safety
+    /// `isa` is available; `out` is valid for these writes.
+    pub unsafe fn write(&self, isa: Isa, rows: usize, (out, width): (*mut f32, usize)) {
+        debug_assert!(self.mixed.len() >= self.totals.len() * self.stride && self.size <= self.stride);
+        // SAFETY: the caller's promise.
+        unsafe { dispatch!(isa, |L| self.on::<L>(rows, (out, width))) }
+    }
+
     #[inline(always)]
-    unsafe fn on<L: Lanes>(mixed: &[f32], total: f32, out: &mut [f32]) {
-        // SAFETY: the caller's promise; no more of `out` is written than there is.
-        unsafe {
-            let (total, zero) = (L::splat(total), L::zero());
-            for (mixed, out) in mixed.chunks_exact(LANES).zip(out.chunks_mut(LANES)) {
-                (L::load(mixed.as_ptr()) / total + zero).store_first(out.as_mut_ptr(), out.len());
+    unsafe fn on<L: Lanes>(&self, rows: usize, (out, width): (*mut f32, usize)) {
+        for (r, &total) in self.totals.iter().enumerate() {
+            // SAFETY: the caller's promise; no more of a row is written than there is.
+            unsafe {
+                let to = out.add(r % rows * width + r / rows * self.size);
+                let from = self.mixed.as_ptr().add(r * self.stride);
+                let (divisor, factor, zero) = (L::splat(total), L::splat(1.0 / total), L::zero());
+                let mut at = 0;
+                while at < self.size {
+                    let number = L::load(from.add(at));
+                    let number = match (total == 0.0, self.near) {
+                        (true, _) => zero,
+                        (false, true) => number * factor + zero,
+                        (false, false) => number / divisor + zero,
+                    };
+                    if at + LANES <= self.size {
+                        number.store(to.add(at));
+                    } else {
+                        number.store_first(to.add(at), self.size - at);
+                    }
+                    at += LANES;
+                }
             }
         }
     }
-    // SAFETY: the caller's promise.
-    unsafe { dispatch!(isa, on(mixed, total, out)) }
 }
 
 /// The sixteen lanes of each row's sum, added: `totals[r]`.

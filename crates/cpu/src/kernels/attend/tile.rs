@@ -82,6 +82,14 @@ pub(super) struct Tile {
 }
 
 impl Tile {
+    /// No tile.
+    pub const NOWHERE: Self = Self {
+        start: 0,
+        live: 0,
+        keys: [std::ptr::null(); VECTORS],
+        values: Paged([std::ptr::null(); VECTORS], 0),
+    };
+
     /// The tile from `start` of `keys`, where they are pages. Rows have no place yet.
     ///
     /// # Safety
@@ -89,8 +97,8 @@ impl Tile {
     pub unsafe fn find(call: &Call<'_>, keys: &KeySpan, head: usize, start: usize) -> Self {
         let Call { op, run, .. } = *call;
         let live = keys.end.min(start + TILE) - start;
-        let nowhere = [std::ptr::null(); VECTORS];
-        let mut tile = Self { start, live, keys: nowhere, values: Paged(nowhere, op.size) };
+        let values = Paged([std::ptr::null(); VECTORS], op.size);
+        let mut tile = Self { start, live, values, ..Self::NOWHERE };
         let Keys::Pages(which, slot) = op.keys else { return tile };
         let pages = run.pages(which);
         for v in 0..live.div_ceil(LANES) {

@@ -6,18 +6,22 @@
 //! - A stored page of keys is `[16 keys, depth / 2]` words, the depth filled up with zeros to whole tiles: a key is written
 //!   at one place. As it is, it is multiplied by a single query, keys · query. For several queries it is *turned* first, to
 //!   `[depth / 2, 16 keys]`, and they are multiplied by it, queries · keysᵀ. Both add the same products in the same order.
-//! - A page of values is `[panels, 8 pairs of values, 16 numbers]` words, stored behind its keys where both have room.
+//! - A page of values is `[panels, 8 pairs of values, 16 numbers]` words, stored behind its keys where both have room. It fills
+//!   half of a tile, and a product with half a tile takes as long as with a whole one. Where keys are never stored, as in an
+//!   encoder, two pages are packed as one, `[panels, 16 pairs, 16 numbers]`.
 //!
 //! A row of scores or mixtures depends on its own query alone, whatever is in the other rows of a tile; so the bits are the
 //! same however queries are cut. The softmax between the products is that of `f32`.
 
+use std::ops::Range;
+
 use glassformer_graph::PAGE;
-use glassformer_graph::ops::{Attend, KeySpan, Keys};
+use glassformer_graph::ops::{Attend, KeySpan, Keys, Reach};
 
 use super::machine::Machine;
-use super::sight::{TILE, vectors};
+use super::sight::TILE;
 use super::tile::{Call, Part, Tile, VECTORS, group};
-use super::walk::Few;
+use super::walk::{BLOCK, Met, STRETCH, TILES};
 use crate::context::Context;
 use crate::dispatch;
 use crate::isa::Isa;
@@ -30,8 +34,8 @@ mod machine;
 
 /// Numbers of a query or a key that one tile holds.
 const DEPTH: usize = 32;
-/// Rows that are multiplied at once.
-const ROWS: usize = 16;
+/// Words of a row of terms.
+const TERMS: usize = STRETCH / 2;
 /// Words of a page of one panel of values.
 const PANEL: usize = PAGE / 2 * LANES;
 
@@ -71,22 +75,36 @@ pub(super) fn values_at(size: usize, keys: *mut f32, values: *mut f32) -> *mut f
 pub(super) enum Queries {
     /// Blocks of sixteen.
     Blocks,
+    /// The same, and values come by two pages.
+    Deep,
     /// One in each part: all sequences go on by one row, and no heads share a key.
     Single,
 }
 
 impl Queries {
     fn of(call: &Call<'_>) -> Self {
-        let stored = matches!(call.op.keys, Keys::Pages(..));
-        let single = call.run.batch.side(call.op.side).spans.iter().all(|span| span.len == 1);
-        if stored && single && group(call.op) == 1 { Self::Single } else { Self::Blocks }
+        let single = || call.run.batch.side(call.op.side).spans.iter().all(|span| span.len == 1);
+        match (call.op.keys, call.op.reach) {
+            (Keys::Pages(..), _) if group(call.op) == 1 && single() => Self::Single,
+            // Who looks back may do so from row to row, by stored keys, and must find the same numbers then.
+            (Keys::Pages(..), _) | (Keys::Rows(_), Reach::Past) => Self::Blocks,
+            (Keys::Rows(_), Reach::Both) => Self::Deep,
+        }
+    }
+
+    /// Pages of values that are multiplied at once.
+    fn pages(self) -> usize {
+        match self {
+            Self::Blocks | Self::Single => 1,
+            Self::Deep => 2,
+        }
     }
 }
 
 /// What a worker needs for parts of `queries` queries, in words.
 pub(super) fn length(op: &Attend, queries: usize) -> usize {
-    let pages = VECTORS * (key_words(op.size) + value_words(op.size));
-    queries.next_multiple_of(ROWS) * depth(op.size) / 2 + pages
+    let pages = TILES * VECTORS * (key_words(op.size) + value_words(op.size));
+    queries.next_multiple_of(BLOCK) * depth(op.size) / 2 + pages
 }
 
 /// Where a worker keeps what it multiplies.
@@ -95,7 +113,7 @@ pub(super) struct Desk<'s> {
     queries: &'s mut [f32],
     /// Which registers there are.
     pub shape: Queries,
-    /// Pages turned, or packed from rows.
+    /// Pages of a stretch, turned, or packed from rows.
     keys: &'s mut [f32],
     values: &'s mut [f32],
     /// The registers, for as long as there is a desk.
@@ -109,8 +127,8 @@ impl<'s> Desk<'s> {
             return None;
         }
         let (size, shape) = (call.op.size, Queries::of(call));
-        let (keys, words) = words.split_at_mut(VECTORS * key_words(size));
-        let (values, words) = words.split_at_mut(VECTORS * value_words(size));
+        let (keys, words) = words.split_at_mut(TILES * VECTORS * key_words(size));
+        let (values, words) = words.split_at_mut(TILES * VECTORS * value_words(size));
         Some(Self {
             queries: words,
             shape,
@@ -123,42 +141,71 @@ impl<'s> Desk<'s> {
 
     /// Takes the queries of a part, `[count, size]`.
     pub fn set_queries(&mut self, call: &Call<'_>, part: &Part, queries: &[f32]) {
-        let (size, words) = (call.op.size, depth(call.op.size) / 2);
-        for (query, to) in
-            queries.chunks_exact(size).take(part.count()).zip(self.queries.chunks_exact_mut(words))
-        {
-            // SAFETY: a query has `size` numbers, and there are as many words as its depth needs.
-            unsafe { machine::narrow_row((query.as_ptr(), size), call.op.scale, (to.as_mut_ptr(), words)) };
+        // SAFETY: there are as many queries, of so many numbers.
+        unsafe { self.narrow((queries.as_ptr(), call.op.size), call, 0..part.count()) };
+    }
+
+    /// Takes the queries of a part from where they are, the part's first row being this row of the input.
+    ///
+    /// # Safety
+    /// The input is valid for reads.
+    pub unsafe fn take_queries(&mut self, call: &Call<'_>, part: &Part, first: usize) {
+        let Call { op, inputs, .. } = *call;
+        for head in 0..part.heads {
+            let at = first * inputs[0].width + (part.head + head) * op.size;
+            let from = (inputs[0].data.wrapping_add(at).cast_const(), inputs[0].width);
+            // SAFETY: the caller's promise.
+            unsafe { self.narrow(from, call, head * part.rows..(head + 1) * part.rows) };
         }
     }
 
-    /// Brings the keys and values of `tile` into the form in which they are multiplied.
+    /// Narrows so many queries, which are `stride` apart, to these places.
+    ///
+    /// # Safety
+    /// They are valid for reads.
+    unsafe fn narrow(&mut self, from: (*const f32, usize), call: &Call<'_>, places: Range<usize>) {
+        let words = depth(call.op.size) / 2;
+        let to = &mut self.queries[places.start * words..places.end * words];
+        // SAFETY: the caller's promise; there are as many words as their depth needs.
+        unsafe {
+            machine::narrow_rows(from, (places.len(), call.op.size), call.op.scale, (to.as_mut_ptr(), words));
+        }
+    }
+
+    /// Brings the keys and values of `tile` into the form in which they are multiplied, at its place of the stretch.
     ///
     /// # Safety
     /// Keys and values are valid for reads.
     pub unsafe fn load(&mut self, call: &Call<'_>, tile: &mut Tile, keys: &KeySpan, head: usize) {
         let Call { op, inputs, run } = *call;
+        let nth = tile.start / TILE % TILES * VECTORS;
         for v in 0..tile.live.div_ceil(LANES) {
-            let (k, v_) =
-                (&mut self.keys[v * key_words(op.size)..], &mut self.values[v * value_words(op.size)..]);
+            let k = &mut self.keys[(nth + v) * key_words(op.size)..];
+            let v_ = &mut self.values[(nth + v) * value_words(op.size)..];
             let Keys::Rows(_) = op.keys else {
                 let stored = (tile.keys[v].cast_mut(), tile.values.0[v].cast_mut());
                 tile.values.0[v] = values_at(op.size, stored.0, stored.1);
-                if self.shape == Queries::Blocks {
+                if self.shape != Queries::Single {
                     // SAFETY: a page that holds one of the sequence's keys is there as a whole.
                     unsafe { turn_keys(run.isa, tile.keys[v], op.size, k) };
                     tile.keys[v] = k.as_ptr();
                 }
                 continue;
             };
-            let (j, width) = (tile.start + v * LANES, inputs[1].width);
-            let count = (keys.end - j).min(PAGE);
+            let (j, width, pages) = (tile.start + v * LANES, inputs[1].width, self.shape.pages());
+            let count = keys.end - j;
             let at = (keys.place + j) * width + head * op.size;
+            debug_assert!(
+                k.len() >= key_words(op.size) && v_.len() >= (pages - v % pages) * value_words(op.size)
+            );
             // SAFETY: keys up to the sequence's end are rows of both inputs.
             unsafe {
                 let (keys, values) = (inputs[1].data.add(at), inputs[2].data.add(at));
-                pack_keys(run.isa, (keys, width, count), op.size, k);
-                pack_values((values, width, count), op.size, v_);
+                machine::pack_keys((keys, width, count.min(PAGE)), op.size, k.as_mut_ptr());
+                if v % pages == 0 {
+                    let count = count.min(pages * PAGE);
+                    machine::pack_values((values, width, count), (op.size, pages), v_.as_mut_ptr());
+                }
             }
             (tile.keys[v], tile.values.0[v]) = (k.as_ptr(), v_.as_ptr());
         }
@@ -184,85 +231,61 @@ impl<'s> Desk<'s> {
         }
         // A page that is not there gives scores that nobody sees.
         let keys = tile.keys.map(|keys| if keys.is_null() { tile.keys[0] } else { keys });
-        for block in (0..count).step_by(ROWS) {
+        for block in (0..count).step_by(BLOCK) {
             let queries = self.queries[(first + block) * words..].as_ptr();
-            let out = scores[block * TILE..][..ROWS * TILE].as_mut_ptr();
+            let out = scores[block * TILE..][..BLOCK * TILE].as_mut_ptr();
             // SAFETY: the caller's promise; the desk has the registers.
             unsafe { self.registers.dots((queries, words), keys, steps, out) };
         }
     }
 }
 
-/// Adds to the mixtures of a few queries what they see of the tile, whose terms [`soften`] has made.
-///
-/// # Safety
-/// The registers are taken; `mixed` are rows of `stride` numbers, in whole blocks of sixteen.
-pub(super) unsafe fn mix(
-    call: &Call<'_>,
-    few: &Few<'_>,
-    (shape, terms): (Queries, &[f32]),
-    (mixed, stride): (*mut f32, usize),
-) {
-    let (pages, panels) = (few.tile.live.div_ceil(PAGE), call.op.size.div_ceil(LANES));
-    // SAFETY: the caller's promise.
-    unsafe {
-        if shape == Queries::Single {
-            return machine::mix_of_one(terms.as_ptr(), &few.tile.values.0[..pages], mixed, panels);
+/// What a block of queries has gathered so far.
+pub(super) struct Gathered<'a> {
+    /// The level of each.
+    pub levels: &'a mut [f32],
+    /// The sums of terms, `[rows, 16]`.
+    pub sums: &'a mut [f32],
+    /// The mixtures, `[BLOCK, stride]`.
+    pub mixed: &'a mut [f32],
+    pub stride: usize,
+    /// Whether nothing was gathered: then mixtures are anything.
+    pub fresh: bool,
+}
+
+impl Gathered<'_> {
+    /// Adds what a block of queries sees of a stretch. `terms` is a place for [`terms`] words.
+    ///
+    /// # Safety
+    /// The scorer has taken the registers, for `shape`.
+    pub unsafe fn add(&mut self, call: &Call<'_>, met: &Met<'_>, (shape, terms): (Queries, &mut [f32])) {
+        let panels = call.op.size.div_ceil(LANES);
+        debug_assert!(terms.len() >= self::terms() && self.mixed.len() >= met.rows.len() * self.stride);
+        let mut pages = [std::ptr::null(); TILES * VECTORS];
+        for (tile, pages) in met.tiles.iter().zip(pages.chunks_exact_mut(VECTORS)) {
+            pages.copy_from_slice(&tile.values.0);
         }
-        for block in (0..few.rows.len()).step_by(ROWS) {
-            let terms = terms[block * TILE / 2..].as_ptr();
-            let mixed = mixed.add(block * stride);
-            machine::mix(terms, &few.tile.values.0[..pages], (mixed, stride), panels);
-        }
-    }
-}
-
-/// Words of the terms of `rows` rows.
-pub(super) const fn terms(rows: usize) -> usize {
-    rows * TILE / 2
-}
-
-/// From scores to terms of the softmax, exp(score − level), in words; zero where a row sees nothing. They are added to the sums
-/// of their rows, `[rows, 16]`.
-///
-/// `terms` has room for the rows of [`Few`], in whole blocks.
-///
-/// # Safety
-/// The machine has AMX.
-pub(super) unsafe fn soften(few: &Few<'_>, (levels, sums): (&[f32], &mut [f32]), terms: &mut [f32]) {
-    // What no row sees was not computed.
-    let touched = vectors(few.seen);
-    let rows = few.scores.chunks_exact(TILE).zip(terms.chunks_exact_mut(TILE / 2));
-    let gathered = levels.iter().zip(sums.chunks_exact_mut(LANES)).zip(&*few.seen);
-    for ((scores, to), ((&level, sums), &seen)) in rows.zip(gathered) {
-        let touched = if seen == 0 { 0..0 } else { touched.clone() };
-        // SAFETY: the caller's promise; there are sixty-four scores, as many halves of words, and sixteen sums.
-        unsafe { machine::soften(scores.as_ptr(), (touched, level), sums.as_mut_ptr(), to.as_mut_ptr()) };
-    }
-}
-
-/// Up to sixteen keys of `size` numbers, `stride` apart, as a page.
-///
-/// # Safety
-/// The machine has AMX; the keys are valid for reads.
-unsafe fn pack_keys(
-    isa: Isa,
-    (from, stride, count): (*const f32, usize, usize),
-    size: usize,
-    to: &mut [f32],
-) {
-    let mut narrowed = [0.0; PAGE * LANES];
-    for (d, lines) in (0..size).step_by(DEPTH).zip(to.chunks_exact_mut(PAGE * LANES)) {
-        let some = (size - d).min(DEPTH);
-        // SAFETY: the caller's promise; a tile of keys is sixteen lines of sixteen words.
+        let first = met.seen.start / shape.pages() * shape.pages();
+        // SAFETY: the caller's promise.
         unsafe {
-            for (key, words) in narrowed.chunks_exact_mut(LANES).take(count).enumerate() {
-                machine::narrow_row((from.add(key * stride + d), some), 1.0, (words.as_mut_ptr(), LANES));
+            machine::soften(met, self, terms.as_mut_ptr());
+            let from = machine::Terms {
+                first: terms.as_ptr().add(first * LANES / 2),
+                values: &pages[first..met.seen.end],
+                pages: shape.pages(),
+            };
+            let mixed = (self.mixed.as_mut_ptr(), self.stride);
+            match shape {
+                Queries::Single => machine::mix_of_one(&from, (mixed.0, self.fresh), panels),
+                Queries::Blocks | Queries::Deep => machine::mix(&from, (mixed, self.fresh), panels),
             }
-            let (from, to) = (narrowed.as_ptr(), lines.as_mut_ptr());
-            dispatch!(isa, |L| L::turn(from, LANES as isize, 0..count, LANES, to));
         }
     }
+}
+
+/// Words of the terms of a block of queries and a stretch.
+pub(super) const fn terms() -> usize {
+    BLOCK * TERMS
 }
 
 /// A stored page of keys, turned.
@@ -274,25 +297,6 @@ unsafe fn turn_keys(isa: Isa, from: *const f32, size: usize, to: &mut [f32]) {
     debug_assert!(to.len() >= key_words(size));
     // SAFETY: the caller's promise; a page has sixteen keys of `words` words.
     unsafe { dispatch!(isa, |L| L::turn(from, words as isize, 0..PAGE, words, to.as_mut_ptr())) };
-}
-
-/// Up to sixteen values of `size` numbers, `stride` apart, as a page.
-///
-/// # Safety
-/// The machine has AMX; the values are valid for reads.
-unsafe fn pack_values((from, stride, count): (*const f32, usize, usize), size: usize, to: &mut [f32]) {
-    debug_assert!(to.len() >= value_words(size));
-    for pair in 0..PAGE / 2 {
-        let row = |row: usize| if row < count { from.wrapping_add(row * stride) } else { std::ptr::null() };
-        for (panel, d) in (0..size).step_by(LANES).enumerate() {
-            let some = (size - d).min(LANES);
-            // SAFETY: the caller's promise; what is null is not read.
-            unsafe {
-                let to = to.as_mut_ptr().add(panel * PANEL + pair * LANES);
-                machine::narrow_pair([row(2 * pair), row(2 * pair + 1)], (d, some), to);
-            }
-        }
-    }
 }
 
 /// Writes rows `first..first + count` of a page, whose keys and values begin at `from` and are `stride` apart.
@@ -316,8 +320,7 @@ pub(super) unsafe fn store(
             machine::narrow_row(key, 1.0, (key_page.add((first + i) * words), words));
         }
         if first == 0 {
-            let page = std::slice::from_raw_parts_mut(value_page, value_words(size));
-            return pack_values((values, stride, count), size, page);
+            return machine::pack_values((values, stride, count), (size, 1), value_page);
         }
         for i in 0..count {
             let (value, row) = (values.add(i * stride), first + i);

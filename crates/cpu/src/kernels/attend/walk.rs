@@ -6,8 +6,8 @@ use glassformer_graph::Span;
 use glassformer_graph::ops::{Attend, Reach};
 
 use super::score::Scorer;
-use super::sight::{Scene, Sight, TILE, for_each_tile};
-use super::tile::{Call, Part, Tile, group};
+use super::sight::{Scene, Sight, TILE, seen_tiles, vectors};
+use super::tile::{Call, Part, Tile, VECTORS, group};
 use crate::team::Worker;
 
 /// The most queries of a part. A tile's keys, where they are rows, are turned or packed once for each part that sees them:
@@ -21,6 +21,14 @@ const FEW: usize = 24;
 const FEW_NARROW: usize = 32;
 /// Rows of scores that there must be room for.
 pub(super) const MOST: usize = FEW_NARROW;
+
+/// Tiles that narrow numbers are multiplied with at once. There the products take less time than what lies between them, and
+/// a softmax over many keys is raised, added up and mixed once.
+pub(super) const TILES: usize = 4;
+/// Keys of a stretch: of as many tiles, counted from key 0.
+pub(super) const STRETCH: usize = TILES * TILE;
+/// Queries that meet a stretch at once: their scores fit the first-level cache.
+pub(super) const BLOCK: usize = 16;
 
 /// How a batch is cut into parts. How it is cut changes no bit of the result.
 #[derive(Clone, Copy)]
@@ -101,6 +109,53 @@ pub(super) struct Few<'a> {
     pub scores: &'a mut [f32],
 }
 
+/// A block of queries of a part, with a stretch.
+pub(super) struct Met<'a> {
+    /// The tiles of the stretch that one of the part's queries sees.
+    pub tiles: &'a [Tile],
+    /// Which queries of the part.
+    pub rows: Range<usize>,
+    /// The vectors of keys, counted over these tiles, from the first to behind the last of which one of them sees something.
+    pub seen: Range<usize>,
+    /// Their scores there, `[tiles, BLOCK, 64]`, −∞ for what is not seen.
+    pub scores: &'a [f32],
+}
+
+/// What the rows of a part see.
+struct Sights {
+    of_rows: [Sight; QUERIES],
+    rows: usize,
+    /// Whether the first one's is that of all.
+    same: bool,
+}
+
+impl Sights {
+    fn new(scene: &Scene<'_>, part: &Part) -> Self {
+        let mut of_rows = [Sight::default(); QUERIES];
+        let same = scene.is_the_same_for_all();
+        let rows = if same { 1 } else { part.rows };
+        for (i, sight) in of_rows[..rows].iter_mut().enumerate() {
+            *sight = scene.sight(part.first + i);
+        }
+        Self { of_rows, rows, same }
+    }
+
+    /// Those that differ.
+    fn all(&self) -> &[Sight] {
+        &self.of_rows[..self.rows]
+    }
+
+    /// What these queries of the part see of the tile from `start`.
+    fn bits(&self, part: &Part, rows: Range<usize>, (start, globals): (usize, u64), seen: &mut [u64]) {
+        if self.same {
+            return seen.fill(self.of_rows[0].bits(start, globals));
+        }
+        for (seen, r) in seen.iter_mut().zip(rows) {
+            *seen = self.of_rows[part.place(r).1].bits(start, globals);
+        }
+    }
+}
+
 impl Scorer<'_> {
     /// Calls `each` with a few queries of `part` at a time and every tile, ascending, of which one of them sees something.
     ///
@@ -115,14 +170,11 @@ impl Scorer<'_> {
     ) {
         let keys = call.keys_of(part.sequence);
         let scene = Scene::new(call.op, call.run.batch, part.sequence, keys);
-        let mut sights = [Sight::default(); QUERIES];
-        for (i, sight) in sights[..part.rows].iter_mut().enumerate() {
-            *sight = scene.sight(part.first + i);
-        }
+        let sights = Sights::new(&scene, &part);
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
         let few = if self.narrow().is_some() { FEW_NARROW } else { FEW };
-        for_each_tile(&scene, &sights[..part.rows], |start, globals| {
+        for (start, globals) in seen_tiles(&scene, sights.all()) {
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(call, &keys, part.head / group(call.op), start) };
             // SAFETY: the caller's promise.
@@ -130,10 +182,8 @@ impl Scorer<'_> {
             for from in (0..part.count()).step_by(few) {
                 let rows = from..part.count().min(from + few);
                 let mut seen = [0; MOST];
-                for (seen, r) in seen.iter_mut().zip(rows.clone()) {
-                    *seen = sights[part.place(r).1].bits(start, globals);
-                }
                 let seen = &mut seen[..rows.len()];
+                sights.bits(&part, rows.clone(), (start, globals), seen);
                 if seen.iter().any(|&bits| bits != 0) {
                     // SAFETY: the scorer has met the tile.
                     unsafe { self.score(call, &tile, rows.clone(), (seen, scores)) };
@@ -141,6 +191,64 @@ impl Scorer<'_> {
                     each(Few { tile: &tile, rows, seen, scores });
                 }
             }
-        });
+        }
+    }
+
+    /// Where narrow numbers are multiplied: calls `each` with a block of queries of `part` at a time and every stretch,
+    /// ascending, of which one of them sees something.
+    ///
+    /// # Safety
+    /// The inputs are valid for reads; `scores` has room for [`BLOCK`] queries and a stretch.
+    pub unsafe fn walk_far(
+        &mut self,
+        call: &Call<'_>,
+        part: Part,
+        scores: &mut [f32],
+        mut each: impl FnMut(Met<'_>),
+    ) {
+        let keys = call.keys_of(part.sequence);
+        let scene = Scene::new(call.op, call.run.batch, part.sequence, keys);
+        let sights = Sights::new(&scene, &part);
+        // SAFETY: the caller's promise.
+        unsafe { self.set_part(call, part) };
+        let mut left = seen_tiles(&scene, sights.all()).peekable();
+        while let Some(&(start, _)) = left.peek() {
+            let first = start - start % STRETCH;
+            let (mut found, mut tiles, mut count) = ([(0, 0); TILES], [Tile::NOWHERE; TILES], 0);
+            while let Some(next) = left.next_if(|&(start, _)| start < first + STRETCH) {
+                found[count] = next;
+                count += 1;
+            }
+            // SAFETY: the caller's promise.
+            unsafe { self.meet(call, first) };
+            for from in (0..part.count()).step_by(BLOCK) {
+                let rows = from..part.count().min(from + BLOCK);
+                let mut bits = [[0; BLOCK]; TILES];
+                let mut seen = 0..0;
+                for (n, (&tile, bits)) in found[..count].iter().zip(&mut bits).enumerate() {
+                    let bits = &mut bits[..rows.len()];
+                    sights.bits(&part, rows.clone(), tile, bits);
+                    let of_tile = vectors(bits);
+                    if !of_tile.is_empty() {
+                        let start = if seen.is_empty() { n * VECTORS + of_tile.start } else { seen.start };
+                        seen = start..n * VECTORS + of_tile.end;
+                    }
+                }
+                if seen.is_empty() {
+                    continue;
+                }
+                for n in seen.start / VECTORS..seen.end.div_ceil(VECTORS) {
+                    let scores = &mut scores[n * BLOCK * TILE..][..BLOCK * TILE];
+                    // SAFETY: the caller's promise; the scorer has met the stretch.
+                    unsafe {
+                        if tiles[n].live == 0 {
+                            tiles[n] = self.load(call, &keys, part.head / group(call.op), found[n].0);
+                        }
+                        self.score(call, &tiles[n], rows.clone(), (&bits[n][..rows.len()], scores));
+                    }
+                }
+                each(Met { tiles: &tiles[..count], rows, seen, scores });
+            }
+        }
     }
 }

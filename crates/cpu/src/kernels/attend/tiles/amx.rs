@@ -1,26 +1,25 @@
 //! The instructions. One configuration serves both products: a tile of queries or of keys has sixteen lines of 64 bytes; a
-//! tile of probabilities has sixteen of 32, for the sixteen values of a page, which are eight lines of 64. A single query is
-//! a column: sixteen lines of 4 bytes, as are its scores.
+//! tile of probabilities has sixteen of 32, for the sixteen values of a page, which are eight lines of 64, or twice that for two
+//! pages. A single query is a column: sixteen lines of 4 bytes, as are its scores.
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512bh, __m512i, _CMP_NLT_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtne2ps_pbh, _mm512_fmadd_ps,
-    _mm512_loadu_ps, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps, _mm512_maskz_scalef_ps, _mm512_mul_ps,
-    _mm512_permutexvar_epi16, _mm512_roundscale_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps,
-    _mm512_storeu_si512, _mm512_sub_ps,
+    __m512, __m512bh, __m512i, _CMP_NLT_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtne2ps_pbh,
+    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps,
+    _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_permutexvar_epi16, _mm512_reduce_max_ps,
+    _mm512_roundscale_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512,
+    _mm512_sub_ps,
 };
 use std::f32::consts::LOG2_E;
-use std::ops::Range;
 
-use super::{DEPTH, PANEL, Queries, TILE, VECTORS};
-use crate::lanes::LANES;
+use super::super::machine::Machine;
+use super::super::soften::{LEAST, SLACK};
+use super::{BLOCK, DEPTH, Gathered, Met, PAGE, PANEL, Queries, TERMS, TILE, TILES, VECTORS};
+use crate::lanes::{Avx512, LANES, Lanes, exp};
 use crate::narrow::Tiles;
 
 /// The tile registers of this thread, configured for attention.
 pub(super) struct Registers(#[allow(dead_code)] Tiles);
-
-/// Bytes of a page of one panel of values.
-const PANEL_BYTES: usize = PANEL * 4;
 
 impl Registers {
     /// # Safety
@@ -28,6 +27,7 @@ impl Registers {
     pub unsafe fn take(shape: Queries) -> Self {
         let (lines, bytes) = match shape {
             Queries::Blocks => ([16, 16, 16, 16, 16, 16, 16, 8], [64, 64, 64, 64, 64, 64, 32, 64]),
+            Queries::Deep => ([16; 8], [64; 8]),
             // Two panels of a mixture, two pages of scores, sixteen keys, a query, terms, values.
             Queries::Single => ([1, 1, 16, 16, 16, 16, 1, 8], [64, 64, 4, 4, 64, 4, 32, 64]),
         };
@@ -127,81 +127,98 @@ impl Registers {
     }
 }
 
-/// Adds one row of terms times the values of `pages` to one mixture of `panels` panels.
+/// Terms, and the values that they belong to.
+pub(super) struct Terms<'a> {
+    /// Rows of `TERMS` words, of which these are some.
+    pub first: *const f32,
+    /// Pages of values, of sixteen terms each.
+    pub values: &'a [*const f32],
+    /// How many pages are one.
+    pub pages: usize,
+}
+
+impl Terms<'_> {
+    /// The bytes from a panel to the next.
+    fn panel(&self) -> usize {
+        self.pages * PANEL * 4
+    }
+}
+
+/// Adds one row of terms times values to one mixture of `panels` panels, or begins it.
 ///
 /// # Safety
 /// The registers are [taken](Registers::take) for a single query. Terms and pages are valid for reads, the mixture for
 /// writes.
-pub(super) unsafe fn mix_of_one(terms: *const f32, pages: &[*const f32], mixed: *mut f32, panels: usize) {
+pub(super) unsafe fn mix_of_one(from: &Terms<'_>, (mixed, fresh): (*mut f32, bool), panels: usize) {
     for panel in 0..panels {
         // SAFETY: the caller's promise.
-        unsafe { mix_one(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * LANES), LANES)) };
+        unsafe { mix_one(from, panel, ((mixed.add(panel * LANES), LANES), fresh)) };
     }
 }
 
-/// Adds sixteen rows of terms times the values of `pages` to sixteen rows of mixtures, `panels` panels of sixteen columns.
+/// Adds sixteen rows of terms times values to sixteen rows of mixtures, `panels` panels of sixteen columns, or begins them
+/// where they are fresh.
 ///
 /// # Safety
-/// The registers are [taken](Registers::take). Terms, `[16, 64]` in `bf16`, and pages are valid for reads, the mixtures for
-/// writes; there is one page at least.
+/// The registers are [taken](Registers::take). Terms and pages are valid for reads, the mixtures for writes; there is one page
+/// at least.
 pub(super) unsafe fn mix(
-    terms: *const f32,
-    pages: &[*const f32],
-    (mixed, stride): (*mut f32, usize),
+    from: &Terms<'_>,
+    ((mixed, stride), fresh): ((*mut f32, usize), bool),
     panels: usize,
 ) {
     let mut panel = 0;
     // SAFETY: the caller's promise.
     unsafe {
         while panel + 4 <= panels {
-            mix_four(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * 16), stride));
+            mix_four(from, panel, ((mixed.add(panel * LANES), stride), fresh));
             panel += 4;
         }
         if panel + 2 <= panels {
-            mix_two(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * 16), stride));
+            mix_two(from, panel, ((mixed.add(panel * LANES), stride), fresh));
             panel += 2;
         }
         if panel < panels {
-            mix_one(terms, pages, panel * PANEL_BYTES, (mixed.add(panel * 16), stride));
+            mix_one(from, panel, ((mixed.add(panel * LANES), stride), fresh));
         }
     }
 }
 
-/// Some panels, `offset` bytes from the beginning of a page: what they hold is loaded, has the terms of each page times its
-/// values added, and is stored.
+/// Some panels, from this one on: what they hold, or zero, has terms times values added, and is stored.
 macro_rules! mix_panels {
-    ($name:ident: $($load:literal),+; $($step:literal),+; $($store:literal),+) => {
+    ($name:ident: $($zero:literal),+; $($load:literal),+; $($step:literal),+; $($store:literal),+) => {
         /// # Safety
         /// As for [`mix`].
-        unsafe fn $name(
-            terms: *const f32,
-            pages: &[*const f32],
-            offset: usize,
-            (mixed, stride): (*mut f32, usize),
-        ) {
+        unsafe fn $name(from: &Terms<'_>, panel: usize, ((mixed, stride), fresh): ((*mut f32, usize), bool)) {
             // SAFETY: the caller's promise.
             unsafe {
                 asm!(
+                    $($zero,)+
+                    "test {fresh:l}, {fresh:l}",
+                    "jnz 2f",
                     $($load,)+
                     "2:",
                     "mov {page}, [{pages}]",
                     "add {page}, {offset}",
                     "tileloadd tmm6, [{terms} + {terms_stride}]",
                     $($step,)+
-                    "add {terms}, 32",
-                    "add {pages}, 8",
+                    "lea {terms}, [{terms} + 4 * {deep}]",
+                    "add {pages}, {deep}",
                     "dec {count}",
                     "jnz 2b",
                     $($store,)+
                     mixed = in(reg) mixed,
                     stride = in(reg) stride * 4,
-                    pages = inout(reg) pages.as_ptr() => _,
+                    fresh = in(reg) usize::from(fresh),
+                    pages = inout(reg) from.values.as_ptr() => _,
                     page = out(reg) _,
-                    offset = in(reg) offset,
-                    terms = inout(reg) terms => _,
-                    terms_stride = in(reg) TILE * 2,
+                    offset = in(reg) panel * from.panel(),
+                    panel = in(reg) from.panel(),
+                    terms = inout(reg) from.first => _,
+                    terms_stride = in(reg) TERMS * 4,
                     line = in(reg) 64_usize,
-                    count = inout(reg) pages.len() => _,
+                    deep = in(reg) from.pages * 8,
+                    count = inout(reg) from.values.len().div_ceil(from.pages) => _,
                     out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _, out("tmm6") _, out("tmm7") _,
                     options(nostack),
                 );
@@ -211,33 +228,45 @@ macro_rules! mix_panels {
 }
 
 mix_panels!(mix_one:
+    "tilezero tmm0";
     "tileloadd tmm0, [{mixed} + {stride}]";
     "tileloadd tmm7, [{page} + {line}]",
-    "tdpbf16ps tmm0, tmm6, tmm7";
+    "tdpbf16ps tmm0, tmm6, tmm7",
+    "add {page}, {panel}";
     "tilestored [{mixed} + {stride}], tmm0");
 
 mix_panels!(mix_two:
+    "tilezero tmm0",
+    "tilezero tmm1";
     "tileloadd tmm0, [{mixed} + {stride}]",
     "tileloadd tmm1, [{mixed} + {stride} + 64]";
     "tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm0, tmm6, tmm7",
-    "tileloadd tmm7, [{page} + {line} + 512]",
+    "add {page}, {panel}",
+    "tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm1, tmm6, tmm7";
     "tilestored [{mixed} + {stride}], tmm0",
     "tilestored [{mixed} + {stride} + 64], tmm1");
 
 mix_panels!(mix_four:
+    "tilezero tmm0",
+    "tilezero tmm1",
+    "tilezero tmm2",
+    "tilezero tmm3";
     "tileloadd tmm0, [{mixed} + {stride}]",
     "tileloadd tmm1, [{mixed} + {stride} + 64]",
     "tileloadd tmm2, [{mixed} + {stride} + 128]",
     "tileloadd tmm3, [{mixed} + {stride} + 192]";
     "tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm0, tmm6, tmm7",
-    "tileloadd tmm7, [{page} + {line} + 512]",
+    "add {page}, {panel}",
+    "tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm1, tmm6, tmm7",
-    "tileloadd tmm7, [{page} + {line} + 1024]",
+    "add {page}, {panel}",
+    "tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm2, tmm6, tmm7",
-    "tileloadd tmm7, [{page} + {line} + 1536]",
+    "add {page}, {panel}",
+    "tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm3, tmm6, tmm7";
     "tilestored [{mixed} + {stride}], tmm0",
     "tilestored [{mixed} + {stride} + 64], tmm1",
@@ -261,6 +290,23 @@ fn first(some: usize) -> u16 {
     ((1_u32 << some.min(LANES)) - 1) as u16
 }
 
+/// Sixteen numbers of a row of `size` from `d` on, zeros behind its end.
+///
+/// # Safety
+/// The row is valid for reads.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn some(row: *const f32, (d, size): (usize, usize)) -> __m512 {
+    // SAFETY: the caller's promise; lanes beyond the row are not read.
+    unsafe {
+        if d + LANES <= size {
+            _mm512_loadu_ps(row.add(d))
+        } else {
+            _mm512_maskz_loadu_ps(first(size - d.min(size)), row.wrapping_add(d))
+        }
+    }
+}
+
 /// A row of `size` numbers times `scale`, in words, with zeros behind its end.
 ///
 /// # Safety
@@ -274,78 +320,169 @@ pub(super) unsafe fn narrow_row(
     let scale = _mm512_set1_ps(scale);
     for step in 0..words / LANES {
         let d = step * DEPTH;
-        let (low, high) = (first(size - d.min(size)), first(size - (d + LANES).min(size)));
         // SAFETY: the caller's promise; lanes beyond the row are not read.
         unsafe {
-            let low = _mm512_mul_ps(_mm512_maskz_loadu_ps(low, from.wrapping_add(d)), scale);
-            let high = _mm512_mul_ps(_mm512_maskz_loadu_ps(high, from.wrapping_add(d + LANES)), scale);
+            let [low, high] = [d, d + LANES].map(|d| some(from, (d, size)));
+            let (low, high) = (_mm512_mul_ps(low, scale), _mm512_mul_ps(high, scale));
             _mm512_storeu_si512(to.add(step * LANES).cast(), bits(_mm512_cvtne2ps_pbh(high, low)));
         }
     }
 }
 
-/// exp(score − level) of those vectors of sixty-four scores, in words, with zeros in the others; what they are is added to the
-/// sums, lane by lane.
+/// So many rows of `size` numbers, `stride` apart, times `scale`, in words, with zeros behind their ends.
+///
+/// # Safety
+/// As for [`narrow_row`], for each.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn narrow_rows(
+    (from, stride): (*const f32, usize),
+    (rows, size): (usize, usize),
+    scale: f32,
+    (to, words): (*mut f32, usize),
+) {
+    for row in 0..rows {
+        // SAFETY: the caller's promise.
+        unsafe { narrow_row((from.add(row * stride), size), scale, (to.add(row * words), words)) };
+    }
+}
+
+/// Up to sixteen keys of `size` numbers, `stride` apart, as a page, turned.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; the keys are valid for reads, the page for writes.
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+pub(super) unsafe fn pack_keys((from, stride, count): (*const f32, usize, usize), size: usize, to: *mut f32) {
+    let mut narrowed = [0.0; PAGE * LANES];
+    for (step, d) in (0..size).step_by(DEPTH).enumerate() {
+        let some = (size - d).min(DEPTH);
+        // SAFETY: the caller's promise; a tile of keys is sixteen lines of sixteen words.
+        unsafe {
+            let (words, lines) = (narrowed.as_mut_ptr(), to.add(step * PAGE * LANES));
+            narrow_rows((from.add(d), stride), (count, some), 1.0, (words, LANES));
+            Avx512::turn(words, LANES as isize, 0..count, LANES, lines);
+        }
+    }
+}
+
+/// From scores to terms of the softmax, exp(score − level), in words; zero where a row sees nothing. Levels are raised where
+/// scores are ahead of them, and terms are added to the sums, lane by lane.
 ///
 /// With 2ᵗ for eˣ, t = n + f and |f| ≤ ½, 2ᶠ is a polynomial within 8e-5: the terms are rounded to eight bits.
 ///
 /// # Safety
-/// The machine has AVX-512 BW and BF16; there are so many scores to read, sixteen sums, and words to write.
-#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn soften(
-    from: *const f32,
-    (vectors, level): (Range<usize>, f32),
-    sums: *mut f32,
-    to: *mut f32,
-) {
-    /// As for a softmax in `f32`, what is below e^−80 is zero, and exactly so.
-    const LEAST: f32 = -80.0 * LOG2_E;
-    const P: [f32; 4] = [0.999_928_06, 0.693_260_97, 0.242_611_14, 0.055_171_67];
-    let (power, start) = (_mm512_set1_ps(LOG2_E), _mm512_set1_ps(-level * LOG2_E));
-    let [p0, p1, p2, p3] = P.map(|p| _mm512_set1_ps(p));
-    // SAFETY: the caller's promise; lanes that are not wanted are not read.
-    unsafe {
-        let mut sum = _mm512_loadu_ps(sums);
-        for half in 0..VECTORS / 2 {
-            let mut terms = [_mm512_setzero_ps(); 2];
-            for (v, term) in terms.iter_mut().enumerate() {
-                if !vectors.contains(&(2 * half + v)) {
-                    continue;
-                }
-                let score = _mm512_loadu_ps(from.add((2 * half + v) * LANES));
-                let t = _mm512_fmadd_ps(score, power, start);
-                let n = _mm512_roundscale_ps::<8>(t);
-                let f = _mm512_sub_ps(t, n);
-                let p = _mm512_fmadd_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p3, f, p2), f, p1), f, p0);
-                // Not below: what is no number stays none.
-                let there = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(t, _mm512_set1_ps(LEAST));
-                *term = _mm512_maskz_scalef_ps(there, p, n);
-                sum = _mm512_add_ps(sum, *term);
+/// The machine has AVX-512 BW and BF16; there are scores of all rows and vectors that are seen, and words to write for them.
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+pub(super) unsafe fn soften(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: *mut f32) {
+    let (first, end) = (met.seen.start, met.seen.end);
+    for row in 0..met.rows.len() {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let scores = met.scores.as_ptr().add(row * TILE);
+            let mut largest = _mm512_set1_ps(f32::NEG_INFINITY);
+            for v in first..end {
+                // In this order, what is no number is passed over.
+                largest = _mm512_max_ps(_mm512_loadu_ps(scores.add(place(v))), largest);
             }
-            _mm512_storeu_si512(to.add(half * LANES).cast(), bits(_mm512_cvtne2ps_pbh(terms[1], terms[0])));
+            let largest = _mm512_reduce_max_ps(largest);
+            if largest - (gathered.levels[row] + SLACK) > 0.0 {
+                raise(gathered, row, largest);
+            }
+            let level = gathered.levels[row];
+            let to = terms.add(row * TERMS);
+            let sums = gathered.sums[row * LANES..][..LANES].as_mut_ptr();
+            let mut sum = if gathered.fresh { _mm512_setzero_ps() } else { _mm512_loadu_ps(sums) };
+            let mut v = first & !1;
+            while v < end {
+                let mut pair = [_mm512_setzero_ps(); 2];
+                if level != f32::NEG_INFINITY {
+                    for (half, term) in pair.iter_mut().enumerate() {
+                        if v + half >= first && v + half < end {
+                            *term = exponential(_mm512_loadu_ps(scores.add(place(v + half))), level);
+                            sum = _mm512_add_ps(sum, *term);
+                        }
+                    }
+                }
+                _mm512_storeu_si512(
+                    to.add(v * LANES / 2).cast(),
+                    bits(_mm512_cvtne2ps_pbh(pair[1], pair[0])),
+                );
+                v += 2;
+            }
+            _mm512_storeu_ps(sums, sum);
         }
-        _mm512_storeu_ps(sums, sum);
     }
 }
 
-/// `some` numbers from `d` on of two rows, those of the first below, and zeros for a row that is null.
+/// Where vector `v` of a stretch stands, after the first of its row.
+#[inline(always)]
+#[allow(clippy::inline_always)] // so that it has the instructions of its caller
+fn place(v: usize) -> usize {
+    debug_assert!(v < TILES * VECTORS);
+    v / VECTORS * (BLOCK * TILE) + v % VECTORS * LANES
+}
+
+/// exp(score − level), as a term: as for a softmax in `f32`, what is below e^−80 is zero, and exactly so.
+#[target_feature(enable = "avx512f")]
+fn exponential(score: __m512, level: f32) -> __m512 {
+    const P: [f32; 4] = [0.999_928_06, 0.693_260_97, 0.242_611_14, 0.055_171_67];
+    let [p0, p1, p2, p3] = P.map(|p| _mm512_set1_ps(p));
+    let t = _mm512_fmadd_ps(score, _mm512_set1_ps(LOG2_E), _mm512_set1_ps(-level * LOG2_E));
+    let n = _mm512_roundscale_ps::<8>(t);
+    let f = _mm512_sub_ps(t, n);
+    let p = _mm512_fmadd_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p3, f, p2), f, p1), f, p0);
+    // Not below: what is no number stays none.
+    let there = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(t, _mm512_set1_ps(LEAST * LOG2_E));
+    _mm512_maskz_scalef_ps(there, p, n)
+}
+
+/// Raises the level of a row, and shrinks what was gathered below it.
 ///
 /// # Safety
-/// The machine has AVX-512 BW and BF16; the rows are valid for reads, `to` for writes of sixteen words.
-#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn narrow_pair(rows: [*const f32; 2], (d, some): (usize, usize), to: *mut f32) {
-    // SAFETY: the caller's promise; lanes that are not wanted are not read.
+/// The machine has AVX-512.
+#[inline(never)]
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl")]
+unsafe fn raise(gathered: &mut Gathered<'_>, row: usize, largest: f32) {
+    let level = std::mem::replace(&mut gathered.levels[row], largest);
+    if gathered.fresh || level == f32::NEG_INFINITY {
+        return;
+    }
+    let sums = gathered.sums[row * LANES..][..LANES].chunks_exact_mut(LANES);
+    let mixed = gathered.mixed[row * gathered.stride..][..gathered.stride].chunks_exact_mut(LANES);
+    // SAFETY: the caller's promise; all are whole vectors.
     unsafe {
-        let [low, high] = rows.map(|row| {
-            if row.is_null() {
-                _mm512_setzero_ps()
-            } else {
-                _mm512_maskz_loadu_ps(first(some), row.wrapping_add(d))
+        let factor = exp(Avx512::splat(level - largest));
+        for vector in sums.chain(mixed) {
+            (Avx512::load(vector.as_ptr()) * factor).store(vector.as_mut_ptr());
+        }
+    }
+}
+
+/// Values of `size` numbers, `stride` apart, as so many pages in one, with zeros behind the last.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; the values are valid for reads, `to` for writes.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn pack_values(
+    (from, stride, count): (*const f32, usize, usize),
+    (size, pages): (usize, usize),
+    to: *mut f32,
+) {
+    // SAFETY: any bits will do.
+    let turns = unsafe { std::mem::transmute::<[u16; 2 * LANES], __m512i>(TURNS) };
+    for pair in 0..pages * PAGE / 2 {
+        for panel in 0..size.div_ceil(LANES) {
+            // SAFETY: the caller's promise; rows that are not there are not read.
+            unsafe {
+                let mut rows = [_mm512_setzero_ps(); 2];
+                for (half, row) in rows.iter_mut().enumerate() {
+                    if 2 * pair + half < count {
+                        *row = some(from.add((2 * pair + half) * stride), (panel * LANES, size));
+                    }
+                }
+                let words = _mm512_permutexvar_epi16(turns, bits(_mm512_cvtne2ps_pbh(rows[1], rows[0])));
+                _mm512_storeu_si512(to.add(panel * pages * PANEL + pair * LANES).cast(), words);
             }
-        });
-        let turns = std::mem::transmute::<[u16; 2 * LANES], __m512i>(TURNS);
-        let words = _mm512_permutexvar_epi16(turns, bits(_mm512_cvtne2ps_pbh(high, low)));
-        _mm512_storeu_si512(to.cast(), words);
+        }
     }
 }
 

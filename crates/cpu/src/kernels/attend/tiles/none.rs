@@ -1,9 +1,7 @@
 //! Elsewhere than on x86-64 there are no tiles: none of this is ever called.
 
+use super::{Gathered, Met, Queries, VECTORS};
 use std::convert::Infallible;
-use std::ops::Range;
-
-use super::{Queries, VECTORS};
 
 const NONE: &str = "this machine has no AMX";
 
@@ -24,11 +22,18 @@ impl Registers {
     }
 }
 
-pub(super) unsafe fn mix_of_one(_: *const f32, _: &[*const f32], _: *mut f32, _: usize) {
+/// As they would be.
+pub(super) struct Terms<'a> {
+    pub first: *const f32,
+    pub values: &'a [*const f32],
+    pub pages: usize,
+}
+
+pub(super) unsafe fn mix_of_one(_: &Terms<'_>, _: (*mut f32, bool), _: usize) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn mix(_: *const f32, _: &[*const f32], _: (*mut f32, usize), _: usize) {
+pub(super) unsafe fn mix(_: &Terms<'_>, _: ((*mut f32, usize), bool), _: usize) {
     unreachable!("{NONE}")
 }
 
@@ -36,11 +41,19 @@ pub(super) unsafe fn narrow_row(_: (*const f32, usize), _: f32, _: (*mut f32, us
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn soften(_: *const f32, _: (Range<usize>, f32), _: *mut f32, _: *mut f32) {
+pub(super) unsafe fn narrow_rows(_: (*const f32, usize), _: (usize, usize), _: f32, _: (*mut f32, usize)) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn narrow_pair(_: [*const f32; 2], _: (usize, usize), _: *mut f32) {
+pub(super) unsafe fn pack_keys(_: (*const f32, usize, usize), _: usize, _: *mut f32) {
+    unreachable!("{NONE}")
+}
+
+pub(super) unsafe fn soften(_: &Met<'_>, _: &mut Gathered<'_>, _: *mut f32) {
+    unreachable!("{NONE}")
+}
+
+pub(super) unsafe fn pack_values(_: (*const f32, usize, usize), _: (usize, usize), _: *mut f32) {
     unreachable!("{NONE}")
 }
 
