@@ -150,7 +150,10 @@ impl Data {
                         }
                     });
                     worker.barrier();
-                    worker.share(self.product.items(), |item| self.product.run_item(dot, item, worker.count));
+                    let workers = worker.count;
+                    worker.share(self.product.items(workers), |item| {
+                        self.product.run_item(dot, item, workers);
+                    });
                     worker.barrier();
                 }
             }

@@ -172,6 +172,9 @@ pub(super) unsafe fn narrow_product(
     }
 }
 
+/// Numbers between the rows of a block: a line.
+const PADDING: usize = 16;
+
 /// C of a product narrowed for others, to `to`.
 ///
 /// A worker alone computes it block by block, each in the same place: it is narrowed before it leaves the cache. Together
@@ -192,7 +195,9 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
     }
     for block in 0..format.blocks(k) {
         let some = format.block(k, block);
-        let (c, stride) = (c.wrapping_sub(some.start), some.len());
+        // Rows that begin a page apart would want the same few places of the nearest cache.
+        let stride = (some.len() + PADDING).min(k);
+        let c = c.wrapping_sub(some.start);
         let narrowing = Narrowing { format, rows, k, from: c, stride, to };
         // SAFETY: the caller's promise; C has room for a part of its columns, which begin at its first number.
         unsafe {
@@ -208,10 +213,11 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
 unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product) {
-    call.worker.share(product.items(), |item| {
+    let workers = call.worker.count;
+    call.worker.share(product.items(workers), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
         // this item.
-        unsafe { product.run_item(call.run.dot, item, call.worker.count) };
+        unsafe { product.run_item(call.run.dot, item, workers) };
     });
 }
 

@@ -64,6 +64,9 @@ const TALLEST: usize = 8;
 const TALL: usize = 192;
 /// The most columns of an item, in units.
 const WIDEST: usize = 8;
+/// The same for one worker, where A is not so large that the second cache would have to fetch it anew for each item.
+const WIDE: usize = 2;
+const LARGE: usize = 1 << 20;
 /// Up to here, lines of integers are read a little faster than tiles of them.
 const FEW_ROWS: usize = 4;
 /// Below this many items, smaller ones keep more threads busy.
@@ -154,39 +157,44 @@ unsafe impl Send for Product {}
 unsafe impl Sync for Product {}
 
 impl Product {
-    /// The number of independent work items. Together they are the whole product, in any order.
-    pub fn items(&self) -> usize {
-        let (down, across) = self.cut();
+    /// The number of independent work items for so many workers. Together they are the whole product, in any order.
+    pub fn items(&self, workers: usize) -> usize {
+        let (down, across) = self.cut(workers);
         down * across
     }
 
-    /// Items from top to bottom, and from left to right; a function of the shape alone.
-    fn cut(&self) -> (usize, usize) {
+    /// Items from top to bottom, and from left to right: as large as may be for one worker, else as many as keep all busy.
+    fn cut(&self, workers: usize) -> (usize, usize) {
         let pairs = self.rows.div_ceil(2 * LINES);
         let units = self.units().len();
         let down = pairs.div_ceil(TALLEST);
         if down == 0 || units == 0 {
             return (0, 0);
         }
+        if workers == 1 {
+            let widest = if self.rows * self.k > LARGE { WIDEST } else { WIDE };
+            return (down, units.div_ceil(widest));
+        }
         let work = self.rows.max(LINES) * self.k * units * UNIT / down;
         let enough = ENOUGH_ITEMS.div_ceil(down).min(units).min(work / SMALLEST);
         (down, units.div_ceil(WIDEST).max(enough))
     }
 
-    /// Computes item number `item` by the instructions of `dot`. Who does it may well do number `item + apart` next.
+    /// Computes item number `item` of those for so many workers by the instructions of `dot`.
     ///
     /// # Safety
-    /// The machine has `dot`; `item < self.items()`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes
+    /// The machine has `dot`; `item < self.items(workers)`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes
     /// that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items of this product.
-    pub unsafe fn run_item(&self, dot: Dot, item: usize, apart: usize) {
-        let (next, item) = (item + apart, self.item(item));
+    pub unsafe fn run_item(&self, dot: Dot, item: usize, workers: usize) {
+        let cut = self.cut(workers);
+        // Who does this one may well do that one next.
+        let (next, item) = (item + workers, self.item(cut, item));
         // SAFETY: the caller's promise; the item lies inside the product.
-        unsafe { patch::run(self, self.suited(dot), &item, self.following(&item, next)) }
+        unsafe { patch::run(self, self.suited(dot), &item, self.following(&item, cut, next)) }
     }
 
-    fn item(&self, index: usize) -> Item {
-        let (down, across) = self.cut();
+    fn item(&self, (down, across): (usize, usize), index: usize) -> Item {
         let pairs = part(self.rows.div_ceil(2 * LINES), down, index / across);
         let (all, units) = (self.units(), part(self.units().len(), across, index % across));
         let units = all.start + units.start..all.start + units.end;
@@ -194,8 +202,8 @@ impl Product {
     }
 
     /// The units of item number `next`, if it has the rows of `item` and there is time to fetch them meanwhile.
-    fn following(&self, item: &Item, next: usize) -> Option<Range<usize>> {
-        let next = (item.rows.len() >= TALL && next < self.items()).then(|| self.item(next))?;
+    fn following(&self, item: &Item, cut: (usize, usize), next: usize) -> Option<Range<usize>> {
+        let next = (item.rows.len() >= TALL && next < cut.0 * cut.1).then(|| self.item(cut, next))?;
         (next.rows == item.rows).then_some(next.units)
     }
 

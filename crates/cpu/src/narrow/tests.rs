@@ -153,11 +153,12 @@ impl Case {
 /// # Safety
 /// As for [`Product::run_item`].
 unsafe fn run(product: &Product, dot: Dot, random: &mut Random) {
-    let mut items: Vec<usize> = (0..product.items()).collect();
+    let workers = 1 + random.below(3);
+    let mut items: Vec<usize> = (0..product.items(workers)).collect();
     random.shuffle(&mut items);
     for item in items {
         // SAFETY: the caller's promise.
-        unsafe { product.run_item(dot, item, 1) };
+        unsafe { product.run_item(dot, item, workers) };
     }
 }
 
@@ -435,12 +436,13 @@ fn items_cover_everything_and_are_never_empty() {
             then: Then::Nothing,
             narrowed: None,
         };
-        let (down, across) = product.cut();
-        for (len, count) in [(rows.div_ceil(2 * LINES), down), (columns.div_ceil(UNIT), across)] {
-            let parts: Vec<_> = (0..count).map(|index| part(len, count, index)).collect();
-            assert!(parts.iter().all(|part| !part.is_empty()));
-            assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
-            assert_eq!((parts[0].start, parts[count - 1].end), (0, len));
+        for (down, across) in [1, 2].map(|workers| product.cut(workers)) {
+            for (len, count) in [(rows.div_ceil(2 * LINES), down), (columns.div_ceil(UNIT), across)] {
+                let parts: Vec<_> = (0..count).map(|index| part(len, count, index)).collect();
+                assert!(parts.iter().all(|part| !part.is_empty()));
+                assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+                assert_eq!((parts[0].start, parts[count - 1].end), (0, len));
+            }
         }
     }
 }
