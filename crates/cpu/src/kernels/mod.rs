@@ -29,6 +29,7 @@ mod row;
 mod softmax;
 mod split;
 
+pub(crate) use attend::has_narrow_grad;
 pub(crate) use leaders::leaders;
 pub(crate) use linear::Packs;
 

@@ -210,7 +210,8 @@ impl Backend for Cpu {
             team: self.team.clone(),
             isa: self.isa,
             dot: self.dot,
-            near: self.is_near(&wanted) && !has_gradient(graph),
+            near: self.is_near(&wanted),
+            tiles: self.is_near(&wanted) && has_tiles(self.dot) && !has_wide_gradient(graph),
             sharing: self.sharing,
             slots,
             steps,
@@ -233,8 +234,9 @@ struct Plan {
     team: Arc<Team>,
     isa: Isa,
     dot: Dot,
-    /// Whether all of it needs to be no more exact than what is narrow.
+    /// Whether all of it needs to be no more exact than what is narrow, and attentions are multiplied so.
     near: bool,
+    tiles: bool,
     sharing: Sharing,
     slots: Vec<Slot>,
     steps: Vec<Step>,
@@ -292,7 +294,7 @@ impl Runner for Plan {
         let run = Context {
             isa: self.isa,
             dot: self.dot,
-            tiles: self.near && has_tiles(self.dot),
+            tiles: self.tiles,
             near: self.near,
             batch,
             cache: pages_at(cache),
@@ -352,9 +354,12 @@ fn has_tiles(dot: Dot) -> bool {
     dot == Dot::Amx && Dot::Avx512Dot.is_available()
 }
 
-/// Whether an attention is differentiated, which must see the numbers that the attention saw.
-fn has_gradient(graph: &Graph) -> bool {
-    graph.nodes().iter().any(|node| matches!(node.op, Op::AttendGrad(_)))
+/// Whether an attention is differentiated in `f32`: it must see the numbers that the attention saw.
+fn has_wide_gradient(graph: &Graph) -> bool {
+    graph
+        .nodes()
+        .iter()
+        .any(|node| matches!(&node.op, Op::AttendGrad(grad) if !kernels::has_narrow_grad(grad)))
 }
 
 fn pages_at(pages: &mut Pages) -> PagesAt<'_> {

@@ -22,6 +22,9 @@ use crate::dispatch;
 use crate::lanes::LANES;
 use crate::team::Worker;
 
+#[cfg(target_arch = "x86_64")]
+mod tiles;
+
 /// The most queries of a part: their scores, gradients and rows fit the first-level cache two at a time.
 const QUERIES: usize = 48;
 
@@ -65,7 +68,16 @@ fn lengths(op: &Attend, rows: usize) -> [usize; 16] {
 
 /// How much scratch a worker needs.
 pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
-    carved(&lengths(op, capacity.side(op.side).rows)) + Scorer::more(op, capacity)
+    let rows = capacity.side(op.side).rows;
+    let wide = carved(&lengths(op, rows)) + Scorer::more(op, capacity);
+    #[cfg(target_arch = "x86_64")]
+    let wide = wide.max(carved(&tiles::lengths(op)) + carved(&[group(op) * rows]));
+    wide
+}
+
+/// Whether the gradient of `op` can be found in narrow numbers, where there are tiles.
+pub(super) fn is_narrow(op: &Attend) -> bool {
+    op.relative == Relative::None && op.size >= LANES && matches!(op.keys, Keys::Rows(_))
 }
 
 /// Which of the spans' sequences of keys span `s` looks at.
@@ -102,31 +114,113 @@ pub(super) unsafe fn attend_grad(
         });
     }
     worker.barrier();
+    #[cfg(target_arch = "x86_64")]
+    if super::tiles::used(call.run, call.op.size) {
+        // SAFETY: the caller's promise.
+        return unsafe { narrow_grad(call, given, outputs, worker, scratch) };
+    }
     let op = call.op;
     let spans = &call.run.batch.side(op.side).spans;
     let (pieces, rest) = carve(scratch, lengths(op, call.inputs[0].rows));
     let [a, b, c, d, e, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through] = pieces;
-    // The plan keeps narrow numbers out of graphs with gradients.
+    // The plan keeps narrow numbers out of graphs with gradients like these.
     let scorer = Scorer::new(call, [a, b, c, d, e, &mut []], rest);
     let desk = Desk { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
-    // As a rule every sequence has keys of its own, and nobody needs to look for others that share them.
-    let apart = (1..spans.len()).all(|s| key_sequence(call, s - 1) < key_sequence(call, s));
-    let leads = |s: usize| apart || (0..s).all(|before| key_sequence(call, before) != key_sequence(call, s));
-    let mut job = Job { call: *call, given, outputs, desk, apart };
+    let looks = Looks::new(call);
+    let mut job = Job { call: *call, given, outputs, desk, looks };
     match op.relative {
         Relative::None | Relative::Alibi => worker.share(spans.len() * op.key_heads, |item| {
             let (s, key_head) = (item / op.key_heads, item % op.key_heads);
-            if leads(s) {
+            if looks.leads(s) {
                 // SAFETY: the caller's promise; no other item has these keys and this head.
                 unsafe { job.run(s, key_head) };
             }
         }),
         Relative::Buckets { .. } | Relative::TransformerXl => worker.share(op.key_heads, |key_head| {
-            for s in (0..spans.len()).filter(|&s| leads(s)) {
+            for s in (0..spans.len()).filter(|&s| looks.leads(s)) {
                 // SAFETY: the caller's promise; no other item has this head.
                 unsafe { job.run(s, key_head) };
             }
         }),
+    }
+}
+
+/// The same in narrow numbers.
+///
+/// # Safety
+/// As for [`super::attend_grad`]; the machine has AMX.
+#[cfg(target_arch = "x86_64")]
+unsafe fn narrow_grad(
+    call: &Call<'_>,
+    given: &[Block],
+    outputs: &[Block],
+    worker: &Worker<'_>,
+    scratch: &mut [f32],
+) {
+    let op = call.op;
+    debug_assert!(is_narrow(op));
+    let (pieces, rest) = carve(scratch, tiles::lengths(op));
+    let ([means], _) = carve(rest, [group(op) * call.inputs[0].rows]);
+    let mut desk = tiles::Desk::new(pieces);
+    let looks = Looks::new(call);
+    worker.share(call.run.batch.side(op.side).spans.len() * op.key_heads, |item| {
+        let (s, key_head) = (item / op.key_heads, item % op.key_heads);
+        if !looks.leads(s) {
+            return;
+        }
+        // SAFETY: the caller's promise; no other item has these keys and this head.
+        unsafe {
+            looks.together(s).for_each(|s| find_means(call, given, (s, key_head), means));
+            let mut job = tiles::Job { call: *call, given, outputs, means, desk: &mut desk };
+            job.run(&looks.together(s), &call.keys_of(s), key_head);
+        }
+    });
+}
+
+/// Who looks at whose keys.
+#[derive(Clone, Copy)]
+struct Looks<'a> {
+    call: Call<'a>,
+    /// Whether no two sequences look at the same keys, as is the rule; then nobody needs to look for others that do.
+    apart: bool,
+}
+
+impl<'a> Looks<'a> {
+    fn new(call: &Call<'a>) -> Self {
+        let spans = &call.run.batch.side(call.op.side).spans;
+        let apart = (1..spans.len()).all(|s| key_sequence(call, s - 1) < key_sequence(call, s));
+        Self { call: *call, apart }
+    }
+
+    /// Whether no sequence before `s` looks at the same keys.
+    fn leads(self, s: usize) -> bool {
+        let of = |s| key_sequence(&self.call, s);
+        self.apart || (0..s).all(|before| of(before) != of(s))
+    }
+
+    /// All sequences that look at the keys of `leader`.
+    fn together(self, leader: usize) -> impl Iterator<Item = usize> + Clone + use<'a> {
+        let last =
+            if self.apart { leader + 1 } else { self.call.run.batch.side(self.call.op.side).spans.len() };
+        let sequence = key_sequence(&self.call, leader);
+        (leader..last).filter(move |&s| key_sequence(&self.call, s) == sequence)
+    }
+}
+
+/// dy · y of every row of sequence `s`, for the heads of the group.
+///
+/// # Safety
+/// As for [`super::attend_grad`].
+unsafe fn find_means(call: &Call<'_>, given: &[Block], (s, key_head): (usize, usize), means: &mut [f32]) {
+    let Call { op, run, .. } = *call;
+    let (y, dy) = (given[0], given[2]);
+    let span = run.batch.side(op.side).spans[s];
+    for g in 0..group(op) {
+        let column = (key_head * group(op) + g) * op.size;
+        let means = &mut means[g * y.rows + span.start..][..span.len];
+        let at = span.start * y.width + column;
+        // SAFETY: the caller's promise.
+        unsafe { dot_rows(run.isa, (y.data.add(at), dy.data.add(at), y.width), op.size, means) };
     }
 }
 
@@ -135,8 +229,7 @@ struct Job<'a, 's> {
     given: &'a [Block],
     outputs: &'a [Block],
     desk: Desk<'s>,
-    /// Whether no two sequences look at the same keys.
-    apart: bool,
+    looks: Looks<'a>,
 }
 
 impl Job<'_, '_> {
@@ -147,18 +240,16 @@ impl Job<'_, '_> {
     unsafe fn run(&mut self, leader: usize, key_head: usize) {
         let call = self.call;
         let spans = &call.run.batch.side(call.op.side).spans;
-        let sequence = key_sequence(&call, leader);
-        let last = if self.apart { leader + 1 } else { spans.len() };
-        let looking = || (leader..last).filter(|&s| key_sequence(&call, s) == sequence);
-        for s in looking() {
+        let together = self.looks.together(leader);
+        for s in together.clone() {
             // SAFETY: the caller's promise.
-            unsafe { self.find_means(s, key_head) };
+            unsafe { find_means(&call, self.given, (s, key_head), self.desk.means) };
         }
         let keys = call.keys_of(leader);
         for start in (0..keys.end).step_by(TILE) {
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(&keys, key_head, start) };
-            for s in looking() {
+            for s in together.clone() {
                 let heads = key_head * group(call.op)..(key_head + 1) * group(call.op);
                 for first in (0..spans[s].len).step_by(QUERIES) {
                     let rows = QUERIES.min(spans[s].len - first);
@@ -170,20 +261,6 @@ impl Job<'_, '_> {
             }
             // SAFETY: as above.
             unsafe { self.unload(&keys, key_head, &tile) };
-        }
-    }
-
-    /// dy · y of every row of sequence `s`, for the heads of the group.
-    unsafe fn find_means(&mut self, s: usize, key_head: usize) {
-        let Call { op, run, .. } = self.call;
-        let (y, dy) = (self.given[0], self.given[2]);
-        let span = run.batch.side(op.side).spans[s];
-        for g in 0..group(op) {
-            let column = (key_head * group(op) + g) * op.size;
-            let means = &mut self.desk.means[g * y.rows + span.start..][..span.len];
-            let at = span.start * y.width + column;
-            // SAFETY: the caller's promise.
-            unsafe { dot_rows(run.isa, (y.data.add(at), dy.data.add(at), y.width), op.size, means) };
         }
     }
 

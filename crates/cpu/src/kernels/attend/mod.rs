@@ -60,6 +60,11 @@ pub(crate) fn grad_scratch(op: &AttendGrad, capacity: &Capacity) -> usize {
     grad::scratch(&op.attend, capacity)
 }
 
+/// Whether narrow numbers will do for the gradient of `op`, where there are tiles.
+pub(crate) fn has_narrow_grad(op: &AttendGrad) -> bool {
+    grad::is_narrow(&op.attend)
+}
+
 /// How many floats of scratch each worker needs for [`attend_show`].
 pub(crate) fn show_scratch(op: &AttendShow, capacity: &Capacity) -> usize {
     show::scratch(&op.attend, capacity)

@@ -30,7 +30,7 @@ use crate::narrow::Dot;
 
 #[cfg_attr(target_arch = "x86_64", path = "tiles/amx.rs")]
 #[cfg_attr(not(target_arch = "x86_64"), path = "tiles/none.rs")]
-mod machine;
+pub(super) mod machine;
 
 /// Numbers of a query or a key that one tile holds.
 const DEPTH: usize = 32;
@@ -46,7 +46,7 @@ pub(super) fn used(run: &Context<'_>, size: usize) -> bool {
 }
 
 /// The numbers of a query or a key, in whole tiles.
-fn depth(size: usize) -> usize {
+pub(super) fn depth(size: usize) -> usize {
     size.next_multiple_of(DEPTH)
 }
 
@@ -166,10 +166,8 @@ impl<'s> Desk<'s> {
     unsafe fn narrow(&mut self, from: (*const f32, usize), call: &Call<'_>, places: Range<usize>) {
         let words = depth(call.op.size) / 2;
         let to = &mut self.queries[places.start * words..places.end * words];
-        // SAFETY: the caller's promise; there are as many words as their depth needs.
-        unsafe {
-            machine::narrow_rows(from, (places.len(), call.op.size), call.op.scale, (to.as_mut_ptr(), words));
-        }
+        // SAFETY: the caller's promise.
+        unsafe { pack_rows(from, (places.len(), call.op.size), call.op.scale, to) };
     }
 
     /// Brings the keys and values of `tile` into the form in which they are multiplied, at its place of the stretch.
@@ -201,10 +199,10 @@ impl<'s> Desk<'s> {
             // SAFETY: keys up to the sequence's end are rows of both inputs.
             unsafe {
                 let (keys, values) = (inputs[1].data.add(at), inputs[2].data.add(at));
-                machine::pack_keys((keys, width, count.min(PAGE)), op.size, k.as_mut_ptr());
+                machine::pack_keys((keys, width, count.min(PAGE)), op.size, 1.0, k.as_mut_ptr());
                 if v % pages == 0 {
                     let count = count.min(pages * PAGE);
-                    machine::pack_values((values, width, count), (op.size, pages), v_.as_mut_ptr());
+                    machine::pack_values((values, width, count), (op.size, pages), 1.0, v_.as_mut_ptr());
                 }
             }
             (tile.keys[v], tile.values.0[v]) = (k.as_ptr(), v_.as_ptr());
@@ -288,6 +286,22 @@ pub(super) const fn terms() -> usize {
     BLOCK * TERMS
 }
 
+/// So many rows of `size` numbers, `stride` apart, times `scale`: `[rows, depth / 2]` words.
+///
+/// # Safety
+/// The machine has AMX; the rows are valid for reads.
+pub(super) unsafe fn pack_rows(
+    from: (*const f32, usize),
+    (rows, size): (usize, usize),
+    scale: f32,
+    to: &mut [f32],
+) {
+    let words = depth(size) / 2;
+    debug_assert!(to.len() >= rows * words);
+    // SAFETY: the caller's promise; there are as many words as the rows need.
+    unsafe { machine::narrow_rows(from, (rows, size), scale, (to.as_mut_ptr(), words)) };
+}
+
 /// A stored page of keys, turned.
 ///
 /// # Safety
@@ -320,7 +334,7 @@ pub(super) unsafe fn store(
             machine::narrow_row(key, 1.0, (key_page.add((first + i) * words), words));
         }
         if first == 0 {
-            return machine::pack_values((values, stride, count), (size, 1), value_page);
+            return machine::pack_values((values, stride, count), (size, 1), 1.0, value_page);
         }
         for i in 0..count {
             let (value, row) = (values.add(i * stride), first + i);

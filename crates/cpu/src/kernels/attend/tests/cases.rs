@@ -102,6 +102,28 @@ fn any_gradient_agrees_with_the_reference() {
 }
 
 #[test]
+fn any_narrow_gradient_is_near_the_reference() {
+    for seed in 0..40 {
+        let mut random = Random::new(250 + seed);
+        let (op, batch) = anything(&mut random);
+        let size = op.size.max(16);
+        let op = Attend { relative: Relative::None, size, scale: 1.0 / (size as f32).sqrt(), ..op };
+        let inputs = draw(&op, &batch, &mut random);
+        let inputs = grad_inputs(&op, &inputs, &batch, &mut random);
+        let grad = Kernel::Grad(AttendGrad { attend: op });
+        let expected = expected(&grad, &inputs, &batch, &mut State::default());
+        let Some(how) = How::narrow() else { return };
+        let found = run(&grad, &inputs, &batch, &mut State::default(), how);
+        for (k, (found, expected)) in found.iter().zip(&expected).enumerate() {
+            let norm = |numbers: &mut dyn Iterator<Item = f32>| numbers.map(|x| x * x).sum::<f32>().sqrt();
+            let far = norm(&mut found.data.iter().zip(&expected.data).map(|(x, y)| x - y));
+            let bound = NARROWLY_BACK * norm(&mut expected.data.iter().copied());
+            assert!(far <= bound, "output {k} of {grad:?} is {far} away, more than {bound}");
+        }
+    }
+}
+
+#[test]
 fn what_is_shown_agrees_with_the_reference() {
     for seed in 0..20 {
         let mut random = Random::new(300 + seed);

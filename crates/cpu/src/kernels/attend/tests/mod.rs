@@ -91,6 +91,8 @@ const POISON: f32 = f32::from_bits(0x7FC0_DEAD);
 const MARGIN: usize = 32;
 /// How near narrow numbers come: some queries are long, and eight bits of a score of ten are its exponential's third digit.
 const NARROWLY: f32 = 8e-2;
+/// The same for gradients as a whole, in parts of their length.
+const NARROWLY_BACK: f32 = 3e-2;
 
 /// What is tested.
 #[derive(Clone, Debug)]

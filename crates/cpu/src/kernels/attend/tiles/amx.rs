@@ -324,7 +324,7 @@ pub(super) unsafe fn narrow_row(
         unsafe {
             let [low, high] = [d, d + LANES].map(|d| some(from, (d, size)));
             let (low, high) = (_mm512_mul_ps(low, scale), _mm512_mul_ps(high, scale));
-            _mm512_storeu_si512(to.add(step * LANES).cast(), bits(_mm512_cvtne2ps_pbh(high, low)));
+            _mm512_storeu_si512(to.add(step * LANES).cast(), together([low, high]));
         }
     }
 }
@@ -346,19 +346,24 @@ pub(super) unsafe fn narrow_rows(
     }
 }
 
-/// Up to sixteen keys of `size` numbers, `stride` apart, as a page, turned.
+/// Up to sixteen keys of `size` numbers, `stride` apart, times `scale`, as a page, turned.
 ///
 /// # Safety
 /// The machine has AVX-512 BW and BF16; the keys are valid for reads, the page for writes.
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
-pub(super) unsafe fn pack_keys((from, stride, count): (*const f32, usize, usize), size: usize, to: *mut f32) {
+pub(crate) unsafe fn pack_keys(
+    (from, stride, count): (*const f32, usize, usize),
+    size: usize,
+    scale: f32,
+    to: *mut f32,
+) {
     let mut narrowed = [0.0; PAGE * LANES];
     for (step, d) in (0..size).step_by(DEPTH).enumerate() {
         let some = (size - d).min(DEPTH);
         // SAFETY: the caller's promise; a tile of keys is sixteen lines of sixteen words.
         unsafe {
             let (words, lines) = (narrowed.as_mut_ptr(), to.add(step * PAGE * LANES));
-            narrow_rows((from.add(d), stride), (count, some), 1.0, (words, LANES));
+            narrow_rows((from.add(d), stride), (count, some), scale, (words, LANES));
             Avx512::turn(words, LANES as isize, 0..count, LANES, lines);
         }
     }
@@ -366,8 +371,6 @@ pub(super) unsafe fn pack_keys((from, stride, count): (*const f32, usize, usize)
 
 /// From scores to terms of the softmax, exp(score − level), in words; zero where a row sees nothing. Levels are raised where
 /// scores are ahead of them, and terms are added to the sums, lane by lane.
-///
-/// With 2ᵗ for eˣ, t = n + f and |f| ≤ ½, 2ᶠ is a polynomial within 8e-5: the terms are rounded to eight bits.
 ///
 /// # Safety
 /// The machine has AVX-512 BW and BF16; there are scores of all rows and vectors that are seen, and words to write for them.
@@ -402,10 +405,7 @@ pub(super) unsafe fn soften(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: *
                         }
                     }
                 }
-                _mm512_storeu_si512(
-                    to.add(v * LANES / 2).cast(),
-                    bits(_mm512_cvtne2ps_pbh(pair[1], pair[0])),
-                );
+                _mm512_storeu_si512(to.add(v * LANES / 2).cast(), together(pair));
                 v += 2;
             }
             _mm512_storeu_ps(sums, sum);
@@ -421,12 +421,21 @@ fn place(v: usize) -> usize {
     v / VECTORS * (BLOCK * TILE) + v % VECTORS * LANES
 }
 
-/// exp(score − level), as a term: as for a softmax in `f32`, what is below e^−80 is zero, and exactly so.
+/// exp(score − level), as a term.
+#[inline]
 #[target_feature(enable = "avx512f")]
 fn exponential(score: __m512, level: f32) -> __m512 {
+    power(_mm512_fmadd_ps(score, _mm512_set1_ps(LOG2_E), _mm512_set1_ps(-level * LOG2_E)))
+}
+
+/// 2ᵗ, as a term: as for a softmax in `f32`, what is below e^−80 is zero, and exactly so.
+///
+/// With t = n + f and |f| ≤ ½, 2ᶠ is a polynomial within 8e-5: terms are rounded to eight bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+pub(crate) fn power(t: __m512) -> __m512 {
     const P: [f32; 4] = [0.999_928_06, 0.693_260_97, 0.242_611_14, 0.055_171_67];
     let [p0, p1, p2, p3] = P.map(|p| _mm512_set1_ps(p));
-    let t = _mm512_fmadd_ps(score, _mm512_set1_ps(LOG2_E), _mm512_set1_ps(-level * LOG2_E));
     let n = _mm512_roundscale_ps::<8>(t);
     let f = _mm512_sub_ps(t, n);
     let p = _mm512_fmadd_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p3, f, p2), f, p1), f, p0);
@@ -457,18 +466,18 @@ unsafe fn raise(gathered: &mut Gathered<'_>, row: usize, largest: f32) {
     }
 }
 
-/// Values of `size` numbers, `stride` apart, as so many pages in one, with zeros behind the last.
+/// Values of `size` numbers, `stride` apart, times `scale`, as so many pages in one, with zeros behind the last.
 ///
 /// # Safety
 /// The machine has AVX-512 BW and BF16; the values are valid for reads, `to` for writes.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn pack_values(
+pub(crate) unsafe fn pack_values(
     (from, stride, count): (*const f32, usize, usize),
     (size, pages): (usize, usize),
+    scale: f32,
     to: *mut f32,
 ) {
-    // SAFETY: any bits will do.
-    let turns = unsafe { std::mem::transmute::<[u16; 2 * LANES], __m512i>(TURNS) };
+    let scale = _mm512_set1_ps(scale);
     for pair in 0..pages * PAGE / 2 {
         for panel in 0..size.div_ceil(LANES) {
             // SAFETY: the caller's promise; rows that are not there are not read.
@@ -476,11 +485,12 @@ pub(super) unsafe fn pack_values(
                 let mut rows = [_mm512_setzero_ps(); 2];
                 for (half, row) in rows.iter_mut().enumerate() {
                     if 2 * pair + half < count {
-                        *row = some(from.add((2 * pair + half) * stride), (panel * LANES, size));
+                        let row_at = from.add((2 * pair + half) * stride);
+                        *row = _mm512_mul_ps(some(row_at, (panel * LANES, size)), scale);
                     }
                 }
-                let words = _mm512_permutexvar_epi16(turns, bits(_mm512_cvtne2ps_pbh(rows[1], rows[0])));
-                _mm512_storeu_si512(to.add(panel * pages * PANEL + pair * LANES).cast(), words);
+                let to = to.add(panel * pages * PANEL + pair * LANES);
+                _mm512_storeu_si512(to.cast(), self::pair(rows));
             }
         }
     }
@@ -496,13 +506,28 @@ pub(super) unsafe fn merge(from: *const f32, some: usize, half: usize, line: *mu
     // SAFETY: the caller's promise; lanes that are not wanted are neither read nor written.
     unsafe {
         let numbers = _mm512_maskz_loadu_ps(first(some), from);
-        let turns = std::mem::transmute::<[u16; 2 * LANES], __m512i>(TURNS);
-        let words = _mm512_permutexvar_epi16(turns, bits(_mm512_cvtne2ps_pbh(numbers, numbers)));
-        _mm512_mask_storeu_epi16(line.cast(), halves, words);
+        _mm512_mask_storeu_epi16(line.cast(), halves, pair([numbers, numbers]));
     }
 }
 
+/// Numbers and those that follow them, in words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(crate) fn together([low, high]: [__m512; 2]) -> __m512i {
+    bits(_mm512_cvtne2ps_pbh(high, low))
+}
+
+/// Numbers of two rows in turns: those of the first are the lower halves of words.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(crate) fn pair(rows: [__m512; 2]) -> __m512i {
+    // SAFETY: any bits will do.
+    let turns = unsafe { std::mem::transmute::<[u16; 2 * LANES], __m512i>(TURNS) };
+    _mm512_permutexvar_epi16(turns, together(rows))
+}
+
 /// The same bits.
+#[inline]
 #[target_feature(enable = "avx512f")]
 fn bits(numbers: __m512bh) -> __m512i {
     // SAFETY: both are 512 bits, and any bits will do.

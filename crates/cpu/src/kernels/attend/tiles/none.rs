@@ -45,7 +45,7 @@ pub(super) unsafe fn narrow_rows(_: (*const f32, usize), _: (usize, usize), _: f
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn pack_keys(_: (*const f32, usize, usize), _: usize, _: *mut f32) {
+pub(super) unsafe fn pack_keys(_: (*const f32, usize, usize), _: usize, _: f32, _: *mut f32) {
     unreachable!("{NONE}")
 }
 
@@ -53,7 +53,7 @@ pub(super) unsafe fn soften(_: &Met<'_>, _: &mut Gathered<'_>, _: *mut f32) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn pack_values(_: (*const f32, usize, usize), _: (usize, usize), _: *mut f32) {
+pub(super) unsafe fn pack_values(_: (*const f32, usize, usize), _: (usize, usize), _: f32, _: *mut f32) {
     unreachable!("{NONE}")
 }
 

@@ -1,0 +1,609 @@
+//! The gradient of attention on AMX: what is multiplied is in `bf16`, sums are in `f32`.
+//!
+//! A *chunk* of keys meets a chunk of queries, keys for rows. So computed, probabilities and gradients of scores are what the
+//! next products read as they come from the registers, and nothing as long as keys times queries is ever turned:
+//!
+//! - S = K Qᵀ and dP = V dYᵀ, square by square of 32 × 32; then P = exp(S − log), dS = P (dP − mean);
+//! - dV += P dY and dK += dS Q, sums over the queries;
+//! - dQᵀ = Kᵀ dS, a sum over the keys, which is turned and added to dq.
+//!
+//! Queries come times the scale, as the attention itself has them, and dq is multiplied by it at last. A square that nobody
+//! sees is left out, where it lies outside of all that are seen, or is zero.
+
+use std::arch::asm;
+use std::arch::x86_64::{
+    __m512, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_maskz_mov_ps, _mm512_maskz_mul_ps, _mm512_set1_ps,
+    _mm512_storeu_si512, _mm512_sub_ps,
+};
+use std::f32::consts::LOG2_E;
+use std::ops::Range;
+
+use glassformer_graph::ops::{Attend, KeySpan};
+
+use super::super::machine::Machine;
+use super::super::sight::{Scene, TILE};
+use super::super::tile::{Call, Part, group};
+use super::super::tiles::machine::{pack_keys, pack_values, pair, power, together};
+use super::super::tiles::{depth, pack_rows};
+use crate::context::Block;
+use crate::lanes::{Avx512, LANES, Lanes};
+use crate::narrow::Tiles;
+
+/// Keys, and queries, that meet at once.
+const CHUNK: usize = 128;
+/// Keys, and queries, of a square: two tiles.
+const SQUARE: usize = 32;
+/// Squares along a chunk.
+const SQUARES: usize = CHUNK / SQUARE;
+/// Words of a row of probabilities.
+const WORDS: usize = CHUNK / 2;
+
+/// The pieces of scratch of a worker. All numbers of a head are filled up to whole tiles.
+pub(super) struct Desk<'s> {
+    /// Keys and values, `[keys, depth / 2]` words.
+    keys: &'s mut [f32],
+    values: &'s mut [f32],
+    /// Keys in pairs, `[depth / 16, pairs, 16]` words; and turned, a tile of sixteen numbers of 32 keys behind the other.
+    key_pairs: &'s mut [f32],
+    key_columns: &'s mut [f32],
+    /// Sums over queries, `[keys, depth]`.
+    dk: &'s mut [f32],
+    dv: &'s mut [f32],
+    /// Queries and dy turned, `[queries / 16, depth / 2, 16]` words; and in pairs, `[depth / 16, pairs, 16]` words.
+    queries: &'s mut [f32],
+    dy: &'s mut [f32],
+    query_pairs: &'s mut [f32],
+    dy_pairs: &'s mut [f32],
+    /// S and dP of a square.
+    s: &'s mut [f32],
+    dp: &'s mut [f32],
+    /// P and dS, `[keys, queries / 2]` words; and dS in pairs of keys, `[queries / 16, pairs, 16]` words.
+    p: &'s mut [f32],
+    ds: &'s mut [f32],
+    ds_pairs: &'s mut [f32],
+    /// dQᵀ, `[depth, queries]`.
+    dq: &'s mut [f32],
+}
+
+/// The lengths of these pieces.
+pub(super) fn lengths(op: &Attend) -> [usize; 16] {
+    let (words, numbers) = (CHUNK * depth(op.size) / 2, CHUNK * depth(op.size));
+    let (square, pairs) = (SQUARE * SQUARE, CHUNK * WORDS);
+    [
+        words, words, words, words, numbers, numbers, words, words, words, words, square, square, pairs,
+        pairs, pairs, numbers,
+    ]
+}
+
+impl<'s> Desk<'s> {
+    pub fn new(pieces: [&'s mut [f32]; 16]) -> Self {
+        let [
+            keys,
+            values,
+            key_pairs,
+            key_columns,
+            dk,
+            dv,
+            queries,
+            dy,
+            query_pairs,
+            dy_pairs,
+            s,
+            dp,
+            p,
+            ds,
+            ds_pairs,
+            dq,
+        ] = pieces;
+        for piece in [&mut *key_pairs, &mut *query_pairs, &mut *dy_pairs] {
+            // Numbers behind the last of a head are never written.
+            piece.fill(0.0);
+        }
+        Self {
+            keys,
+            values,
+            key_pairs,
+            key_columns,
+            dk,
+            dv,
+            queries,
+            dy,
+            query_pairs,
+            dy_pairs,
+            s,
+            dp,
+            p,
+            ds,
+            ds_pairs,
+            dq,
+        }
+    }
+}
+
+/// What flows through one key head, from some sequences into the keys that they all look at.
+pub(super) struct Job<'a, 'd, 's> {
+    pub call: Call<'a>,
+    /// y, the logarithms of sums, and dy.
+    pub given: &'a [Block],
+    pub outputs: &'a [Block],
+    /// dy · y of each row, for each head of a group.
+    pub means: &'d [f32],
+    pub desk: &'d mut Desk<'s>,
+}
+
+/// How much of a square is seen.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Seen {
+    Nothing,
+    Some,
+    All,
+}
+
+/// What each query of a chunk sees of a chunk of keys, as bits.
+type Bits = [[u64; CHUNK / TILE]; CHUNK];
+
+impl Job<'_, '_, '_> {
+    /// All of it; `sequences` look at `keys`.
+    ///
+    /// # Safety
+    /// As for [`super::attend_grad`]; nobody else works on these keys and this head; the machine has AMX.
+    pub unsafe fn run(
+        &mut self,
+        sequences: &(impl Iterator<Item = usize> + Clone),
+        keys: &KeySpan,
+        key_head: usize,
+    ) {
+        // SAFETY: the caller's promise. The registers are this thread's until `_tiles` is dropped.
+        let _tiles = unsafe { Tiles::shaped([LANES as u8; 8], [64; 8]) };
+        let spans = &self.call.run.batch.side(self.call.op.side).spans;
+        let heads = key_head * group(self.call.op)..(key_head + 1) * group(self.call.op);
+        for start in (0..keys.end).step_by(CHUNK) {
+            let count = CHUNK.min(keys.end - start);
+            // SAFETY: the caller's promise.
+            unsafe { self.load(keys.place + start, count, key_head) };
+            for s in sequences.clone() {
+                for first in (0..spans[s].len).step_by(CHUNK) {
+                    let rows = CHUNK.min(spans[s].len - first);
+                    for head in heads.clone() {
+                        // SAFETY: as above.
+                        unsafe {
+                            self.visit((start, count), &Part { sequence: s, first, rows, head, heads: 1 });
+                        }
+                    }
+                }
+            }
+            // SAFETY: as above.
+            unsafe { self.unload(keys.place + start, count, key_head) };
+        }
+    }
+
+    /// Takes a chunk of keys, the first being this row: their sums are zero.
+    unsafe fn load(&mut self, row: usize, count: usize, key_head: usize) {
+        let Call { op, inputs, .. } = self.call;
+        let (desk, size, words) = (&mut *self.desk, op.size, depth(op.size) / 2);
+        let at = row * inputs[1].width + key_head * size;
+        let whole = count.next_multiple_of(SQUARE);
+        // SAFETY: the caller's promise; there is room for a chunk.
+        unsafe {
+            for (input, to) in [(1, &mut *desk.keys), (2, &mut *desk.values)] {
+                let from = (inputs[input].data.add(at).cast_const(), inputs[input].width);
+                pack_rows(from, (count, size), 1.0, &mut to[..count * words]);
+                to[count * words..whole * words].fill(0.0);
+            }
+            let from = (inputs[1].data.add(at).cast_const(), inputs[1].width, count);
+            pack_values(from, (size, CHUNK / LANES), 1.0, desk.key_pairs.as_mut_ptr());
+            for (tile, to) in desk
+                .key_pairs
+                .chunks_exact(LANES * LANES)
+                .zip(desk.key_columns.chunks_exact_mut(LANES * LANES))
+            {
+                turn(tile.as_ptr(), LANES, to.as_mut_ptr());
+            }
+        }
+        desk.dk[..whole * 2 * words].fill(0.0);
+        desk.dv[..whole * 2 * words].fill(0.0);
+    }
+
+    /// Writes the chunk's dk and dv.
+    unsafe fn unload(&mut self, row: usize, count: usize, key_head: usize) {
+        let size = self.call.op.size;
+        for (output, sums) in [(self.outputs[1], &*self.desk.dk), (self.outputs[2], &*self.desk.dv)] {
+            for (j, sums) in sums.chunks_exact(depth(size)).take(count).enumerate() {
+                let at = (row + j) * output.width + key_head * size;
+                // SAFETY: these columns of the row are this item's alone.
+                unsafe { output.data.add(at).copy_from_nonoverlapping(sums.as_ptr(), size) };
+            }
+        }
+    }
+
+    /// What the queries of `part` and the chunk of `count` keys from `start` do to each other.
+    unsafe fn visit(&mut self, (start, count): (usize, usize), part: &Part) {
+        let mut bits: Bits = [[0; CHUNK / TILE]; CHUNK];
+        let Some(seen) = self.look((start, count), part, &mut bits) else { return };
+        // SAFETY: the caller's promise.
+        unsafe {
+            self.take_queries(part);
+            for (k, q) in (0..SQUARES).flat_map(|k| (0..SQUARES).map(move |q| (k, q))) {
+                match seen[k][q] {
+                    Seen::Nothing => self.clear(k, q),
+                    Seen::Some => self.differentiate(part, (k, q), Some(&bits)),
+                    Seen::All => self.differentiate(part, (k, q), None),
+                }
+            }
+            self.sum_over_queries(&seen);
+            self.sum_over_keys(part, &seen);
+        }
+    }
+
+    /// What is seen of each square, keys before queries, if anything is.
+    fn look(
+        &self,
+        (start, count): (usize, usize),
+        part: &Part,
+        bits: &mut Bits,
+    ) -> Option<[[Seen; SQUARES]; SQUARES]> {
+        let Call { op, run, .. } = self.call;
+        let scene = Scene::new(op, run.batch, part.sequence, self.call.keys_of(part.sequence));
+        let tiles = count.div_ceil(TILE);
+        for tile in 0..tiles {
+            let start = start + tile * TILE;
+            if scene.may_see(part.first..part.first + part.rows, start) {
+                let globals = scene.globals(start);
+                for (i, bits) in bits[..part.rows].iter_mut().enumerate() {
+                    bits[tile] = scene.sight(part.first + i).bits(start, globals);
+                }
+            }
+        }
+        let mut seen = [[Seen::Nothing; SQUARES]; SQUARES];
+        let mut any_seen = false;
+        for (k, seen) in seen.iter_mut().enumerate() {
+            for (q, seen) in seen.iter_mut().enumerate() {
+                let of = |bits: &[u64; CHUNK / TILE]| (bits[k * SQUARE / TILE] >> (k * SQUARE % TILE)) as u32;
+                let queries = &bits[q * SQUARE..][..SQUARE];
+                let any = queries.iter().fold(0, |any, bits| any | of(bits));
+                let all = queries.iter().fold(u32::MAX, |all, bits| all & of(bits));
+                *seen = match (any, all) {
+                    (0, _) => Seen::Nothing,
+                    (_, u32::MAX) => Seen::All,
+                    _ => Seen::Some,
+                };
+                any_seen |= any != 0;
+            }
+        }
+        any_seen.then_some(seen)
+    }
+
+    /// Packs the queries and dy of a part.
+    unsafe fn take_queries(&mut self, part: &Part) {
+        let Call { op, run, inputs } = self.call;
+        let (desk, size) = (&mut *self.desk, op.size);
+        let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
+        let column = part.head * size;
+        let pieces = [
+            (inputs[0], op.scale, &mut *desk.queries, &mut *desk.query_pairs),
+            (self.given[2], 1.0, &mut *desk.dy, &mut *desk.dy_pairs),
+        ];
+        for (rows, scale, turned, pairs) in pieces {
+            let from = rows.data.wrapping_add(start * rows.width + column).cast_const();
+            // SAFETY: the caller's promise; there is room for a chunk.
+            unsafe {
+                pack_values((from, rows.width, part.rows), (size, CHUNK / LANES), scale, pairs.as_mut_ptr());
+                for (page, to) in turned.chunks_exact_mut(depth(size) / 2 * LANES).enumerate() {
+                    let count = part.rows.saturating_sub(page * LANES).min(LANES);
+                    if count == 0 {
+                        to.fill(0.0);
+                    } else {
+                        let from = from.wrapping_add(page * LANES * rows.width);
+                        pack_keys((from, rows.width, count), size, scale, to.as_mut_ptr());
+                    }
+                }
+            }
+        }
+    }
+
+    /// A square that nobody sees.
+    fn clear(&mut self, k: usize, q: usize) {
+        for row in k * SQUARE..(k + 1) * SQUARE {
+            let words = row * WORDS + q * SQUARE / 2..row * WORDS + (q + 1) * SQUARE / 2;
+            self.desk.p[words.clone()].fill(0.0);
+            self.desk.ds[words].fill(0.0);
+        }
+        for panel in 2 * q..2 * q + 2 {
+            self.desk.ds_pairs[(panel * WORDS + k * LANES) * LANES..][..LANES * LANES].fill(0.0);
+        }
+    }
+
+    /// Probabilities and gradients of the scores of a square.
+    unsafe fn differentiate(&mut self, part: &Part, (k, q): (usize, usize), bits: Option<&Bits>) {
+        let Call { op, run, .. } = self.call;
+        let (desk, words) = (&mut *self.desk, depth(op.size) / 2);
+        let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
+        // What is not there has no probability, as its logarithm is infinite.
+        let (mut logs, mut means) = ([f32::INFINITY; SQUARE], [0.0; SQUARE]);
+        let mean = part.head % group(op) * self.given[0].rows + start;
+        for (i, r) in (q * SQUARE..part.rows.min((q + 1) * SQUARE)).enumerate() {
+            // SAFETY: the caller's promise.
+            logs[i] = unsafe { self.given[1].row(start + r) }[part.head] * LOG2_E;
+            means[i] = self.means[mean + r];
+        }
+        let mut masks = [[u16::MAX; 2]; SQUARE];
+        if let Some(bits) = bits {
+            for (j, masks) in masks.iter_mut().enumerate() {
+                let key = k * SQUARE + j;
+                for (half, mask) in masks.iter_mut().enumerate() {
+                    let queries = &bits[q * SQUARE + half * LANES..][..LANES];
+                    let bit = |bits: &[u64; CHUNK / TILE]| (bits[key / TILE] >> (key % TILE) & 1) as u16;
+                    *mask = queries.iter().rev().fold(0, |mask, bits| mask << 1 | bit(bits));
+                }
+            }
+        }
+        let row = k * SQUARE;
+        // SAFETY: the caller's promise; all pieces have room for a chunk.
+        unsafe {
+            for (a, b, c) in
+                [(&*desk.keys, &*desk.queries, &mut *desk.s), (&*desk.values, &*desk.dy, &mut *desk.dp)]
+            {
+                Square {
+                    a: a.as_ptr().add(row * words),
+                    a_line: words,
+                    a_step: LANES,
+                    b: b.as_ptr().add(2 * q * words * LANES),
+                    b_panel: words * LANES,
+                    steps: words / LANES,
+                    c: c.as_mut_ptr(),
+                    c_line: SQUARE,
+                    fresh: true,
+                }
+                .multiply();
+            }
+            let at = row * WORDS + q * LANES;
+            differ(
+                (desk.s.as_ptr(), desk.dp.as_ptr()),
+                (&logs, &means, &masks),
+                (desk.p.as_mut_ptr().add(at), desk.ds.as_mut_ptr().add(at)),
+                desk.ds_pairs.as_mut_ptr().add((2 * q * WORDS + k * LANES) * LANES),
+            );
+        }
+    }
+
+    /// dv and dk of the chunk: for each key a sum over the queries.
+    unsafe fn sum_over_queries(&mut self, seen: &[[Seen; SQUARES]; SQUARES]) {
+        let (desk, depth) = (&mut *self.desk, depth(self.call.op.size));
+        for (k, seen) in seen.iter().enumerate() {
+            let squares = around(|q| seen[q] != Seen::Nothing);
+            if squares.is_empty() {
+                continue;
+            }
+            for (a, b, c) in
+                [(&*desk.p, &*desk.dy_pairs, &mut *desk.dv), (&*desk.ds, &*desk.query_pairs, &mut *desk.dk)]
+            {
+                for panel in (0..depth / LANES).step_by(2) {
+                    // SAFETY: the caller's promise; all pieces have room for a chunk.
+                    unsafe {
+                        Square {
+                            a: a.as_ptr().add(k * SQUARE * WORDS + squares.start * LANES),
+                            a_line: WORDS,
+                            a_step: LANES,
+                            b: b.as_ptr().add((panel * WORDS + squares.start * LANES) * LANES),
+                            b_panel: WORDS * LANES,
+                            steps: squares.len(),
+                            c: c.as_mut_ptr().add(k * SQUARE * depth + panel * LANES),
+                            c_line: depth,
+                            fresh: false,
+                        }
+                        .multiply();
+                    }
+                }
+            }
+        }
+    }
+
+    /// dq of the part: for each query a sum over the keys.
+    unsafe fn sum_over_keys(&mut self, part: &Part, seen: &[[Seen; SQUARES]; SQUARES]) {
+        let Call { op, run, .. } = self.call;
+        let (desk, depth) = (&mut *self.desk, depth(op.size));
+        let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
+        let dq = self.outputs[0];
+        let of_queries = |q: usize| around(|k| seen[k][q] != Seen::Nothing);
+        for (q, squares) in (0..SQUARES).map(|q| (q, of_queries(q))) {
+            if squares.is_empty() {
+                continue;
+            }
+            // SAFETY: the caller's promise; these columns of dq are this item's alone.
+            unsafe {
+                for panel in (0..depth / LANES).step_by(2) {
+                    let tile = LANES * LANES;
+                    Square {
+                        a: desk.key_columns.as_ptr().add((panel * SQUARES + squares.start) * tile),
+                        a_line: LANES,
+                        a_step: tile,
+                        b: desk.ds_pairs.as_ptr().add((2 * q * WORDS + squares.start * LANES) * LANES),
+                        b_panel: WORDS * LANES,
+                        steps: squares.len(),
+                        c: desk.dq.as_mut_ptr().add(panel * LANES * CHUNK + q * SQUARE),
+                        c_line: CHUNK,
+                        fresh: true,
+                    }
+                    .multiply_apart(SQUARES * tile);
+                }
+                for first in (q * SQUARE..(q + 1) * SQUARE).step_by(LANES) {
+                    let rows = part.rows.saturating_sub(first).min(LANES);
+                    let out = dq.data.wrapping_add((start + first) * dq.width + part.head * op.size);
+                    for d in (0..op.size).step_by(LANES) {
+                        let from = desk.dq.as_ptr().add(d * CHUNK + first);
+                        add_turned(
+                            from,
+                            (rows, LANES.min(op.size - d)),
+                            op.scale,
+                            (out.wrapping_add(d), dq.width),
+                        );
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// From the first to behind the last square for which this is so.
+fn around(is_so: impl Fn(usize) -> bool) -> Range<usize> {
+    let first = (0..SQUARES).find(|&square| is_so(square));
+    let last = (0..SQUARES).rfind(|&square| is_so(square));
+    first.unwrap_or(0)..last.map_or(0, |last| last + 1)
+}
+
+/// 32 rows of A times 32 columns of B, added to C or put there. All distances are in words or numbers.
+struct Square {
+    /// Lines of sixteen words; sixteen lines, then those of the second half.
+    a: *const f32,
+    /// From a line to the next, and from a step to the next.
+    a_line: usize,
+    a_step: usize,
+    /// Tiles, one behind the other for each step; `b_panel` words on, those of the second half.
+    b: *const f32,
+    b_panel: usize,
+    steps: usize,
+    c: *mut f32,
+    c_line: usize,
+    fresh: bool,
+}
+
+impl Square {
+    /// # Safety
+    /// The registers are whole tiles; A and B are valid for reads, C for writes; there is one step at least.
+    unsafe fn multiply(&self) {
+        // SAFETY: the caller's promise.
+        unsafe { self.multiply_apart(LANES * self.a_line) };
+    }
+
+    /// Where the second half of A begins `apart` words behind the first.
+    ///
+    /// # Safety
+    /// As for [`Square::multiply`].
+    unsafe fn multiply_apart(&self, apart: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            asm!(
+                "tilezero tmm0",
+                "tilezero tmm1",
+                "tilezero tmm2",
+                "tilezero tmm3",
+                "test {fresh:l}, {fresh:l}",
+                "jnz 2f",
+                "tileloadd tmm0, [{c0} + {c_line}]",
+                "tileloadd tmm1, [{c0} + {c_line} + 64]",
+                "tileloadd tmm2, [{c1} + {c_line}]",
+                "tileloadd tmm3, [{c1} + {c_line} + 64]",
+                "2:",
+                "tileloadd tmm4, [{a0} + {a_line}]",
+                "tileloadd tmm6, [{b0} + {line}]",
+                "tdpbf16ps tmm0, tmm4, tmm6",
+                "tileloadd tmm7, [{b1} + {line}]",
+                "tdpbf16ps tmm1, tmm4, tmm7",
+                "tileloadd tmm5, [{a1} + {a_line}]",
+                "tdpbf16ps tmm2, tmm5, tmm6",
+                "tdpbf16ps tmm3, tmm5, tmm7",
+                "add {a0}, {a_step}",
+                "add {a1}, {a_step}",
+                "add {b0}, 1024",
+                "add {b1}, 1024",
+                "dec {steps}",
+                "jnz 2b",
+                "tilestored [{c0} + {c_line}], tmm0",
+                "tilestored [{c0} + {c_line} + 64], tmm1",
+                "tilestored [{c1} + {c_line}], tmm2",
+                "tilestored [{c1} + {c_line} + 64], tmm3",
+                fresh = in(reg) usize::from(self.fresh),
+                c0 = in(reg) self.c,
+                c1 = in(reg) self.c.wrapping_add(LANES * self.c_line),
+                c_line = in(reg) self.c_line * 4,
+                a0 = inout(reg) self.a => _,
+                a1 = inout(reg) self.a.wrapping_add(apart) => _,
+                a_line = in(reg) self.a_line * 4,
+                a_step = in(reg) self.a_step * 4,
+                b0 = inout(reg) self.b => _,
+                b1 = inout(reg) self.b.wrapping_add(self.b_panel) => _,
+                line = in(reg) 64_usize,
+                steps = inout(reg) self.steps => _,
+                out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+                out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
+                options(nostack),
+            );
+        }
+    }
+}
+
+/// From S and dP of a square, `[32 keys, 32 queries]`, to P and dS in words, by rows, and dS by pairs of keys. Logarithms, to base
+/// two, and means are those of the queries; a bit of a mask says that the query sees the key.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; all are valid for a square.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn differ(
+    (s, dp): (*const f32, *const f32),
+    (logs, means, masks): (&[f32; SQUARE], &[f32; SQUARE], &[[u16; 2]; SQUARE]),
+    (p, ds): (*mut f32, *mut f32),
+    ds_pairs: *mut f32,
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let of = |numbers: &[f32; SQUARE], half: usize| _mm512_loadu_ps(numbers.as_ptr().add(half * LANES));
+        let (logs, means) = ([of(logs, 0), of(logs, 1)], [of(means, 0), of(means, 1)]);
+        let mut two = [[_mm512_set1_ps(0.0); 2]; 2];
+        for key in 0..SQUARE {
+            let mut probabilities = [_mm512_set1_ps(0.0); 2];
+            let gradients: &mut [__m512; 2] = &mut two[key % 2];
+            for half in 0..2 {
+                let at = key * SQUARE + half * LANES;
+                let score = _mm512_loadu_ps(s.add(at));
+                let t = _mm512_fmsub_ps(score, _mm512_set1_ps(LOG2_E), logs[half]);
+                let mask = masks[key][half];
+                let probability = _mm512_maskz_mov_ps(mask, power(t));
+                let gradient = _mm512_sub_ps(_mm512_loadu_ps(dp.add(at)), means[half]);
+                probabilities[half] = probability;
+                gradients[half] = _mm512_maskz_mul_ps(mask, probability, gradient);
+            }
+            _mm512_storeu_si512(p.add(key * WORDS).cast(), together(probabilities));
+            _mm512_storeu_si512(ds.add(key * WORDS).cast(), together(*gradients));
+            if key % 2 == 1 {
+                for (half, (&first, &second)) in two[0].iter().zip(&two[1]).enumerate() {
+                    let to = ds_pairs.add((half * WORDS + key / 2) * LANES);
+                    _mm512_storeu_si512(to.cast(), pair([first, second]));
+                }
+            }
+        }
+    }
+}
+
+/// Turns sixteen lines of sixteen words, `stride` apart.
+///
+/// # Safety
+/// The machine has AVX-512; both are valid.
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl")]
+unsafe fn turn(from: *const f32, stride: usize, to: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe { Avx512::turn(from, stride as isize, 0..LANES, LANES, to) };
+}
+
+/// Adds sixteen lines of a chunk's queries, turned and times `scale`, to so many rows of so many numbers, `stride` apart.
+///
+/// # Safety
+/// The machine has AVX-512; the rows are valid for writes.
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl")]
+unsafe fn add_turned(
+    from: *const f32,
+    (rows, some): (usize, usize),
+    scale: f32,
+    (out, stride): (*mut f32, usize),
+) {
+    let mut turned = [0.0; LANES * LANES];
+    // SAFETY: the caller's promise; no more numbers of a row are touched than there are.
+    unsafe {
+        Avx512::turn(from, CHUNK as isize, 0..LANES, LANES, turned.as_mut_ptr());
+        for row in 0..rows {
+            let to = out.add(row * stride);
+            let sum = Avx512::load(turned.as_ptr().add(row * LANES))
+                .fma(Avx512::splat(scale), Avx512::load_first(to, some));
+            sum.store_first(to, some);
+        }
+    }
+}
