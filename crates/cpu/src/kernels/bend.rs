@@ -10,7 +10,7 @@ use super::map::{One, Two, map_one, map_two};
 use super::row::{load, store};
 use super::split::over_numbers;
 use crate::dispatch;
-use crate::lanes::bend::{Bend, Bent, with_bend};
+use crate::lanes::bend::{Bend, with_bend};
 use crate::lanes::{LANES, Lanes};
 
 /// f(x).
@@ -64,7 +64,7 @@ pub(super) unsafe fn activate(act: Activation, call: Call<'_>) {
 /// As [`Call`] says.
 pub(super) unsafe fn activate_grad(act: Activation, call: Call<'_>) {
     // SAFETY: the caller's promise.
-    with_bend!(Bent::exact(act), |B| unsafe { map_two(call, Back::<B>(PhantomData)) });
+    with_bend!(call.run.bent(act), |B| unsafe { map_two(call, Back::<B>(PhantomData)) });
 }
 
 /// `y = f(g) ⊙ u`.
@@ -87,7 +87,7 @@ pub(super) unsafe fn gate_grad(act: Activation, call: Call<'_>) {
         unsafe {
             let from = [0, 1, 2].map(|k: usize| call.inputs[k].data.add(part.start).cast_const());
             let to = [0, 1].map(|k: usize| call.outputs[k].data.add(part.start));
-            with_bend!(Bent::exact(act), |B| dispatch!(call.run.isa, |L| gate_back::<L, B>(
+            with_bend!(call.run.bent(act), |B| dispatch!(call.run.isa, |L| gate_back::<L, B>(
                 from,
                 to,
                 part.len()
