@@ -105,20 +105,14 @@ pub(super) unsafe fn attend_grad(
     worker: &Worker<'_>,
     scratch: &mut [f32],
 ) {
-    for output in outputs {
-        worker.share(output.rows.div_ceil(ZEROED), |chunk| {
-            for row in chunk * ZEROED..output.rows.min((chunk + 1) * ZEROED) {
-                // SAFETY: each row is in one chunk.
-                unsafe { output.row_mut(row).fill(0.0) };
-            }
-        });
-    }
-    worker.barrier();
     #[cfg(target_arch = "x86_64")]
     if super::tiles::used(call.run, call.op.size) {
         // SAFETY: the caller's promise.
         return unsafe { narrow_grad(call, given, outputs, worker, scratch) };
     }
+    // SAFETY: the caller's promise.
+    outputs.iter().for_each(|&output| unsafe { clear(output, worker) });
+    worker.barrier();
     let op = call.op;
     let spans = &call.run.batch.side(op.side).spans;
     let (pieces, rest) = carve(scratch, lengths(op, call.inputs[0].rows));
@@ -145,7 +139,21 @@ pub(super) unsafe fn attend_grad(
     }
 }
 
-/// The same in narrow numbers.
+/// Sets an output to zero.
+///
+/// # Safety
+/// It is valid for writes; a barrier follows.
+unsafe fn clear(output: Block, worker: &Worker<'_>) {
+    worker.share(output.rows.div_ceil(ZEROED), |chunk| {
+        for row in chunk * ZEROED..output.rows.min((chunk + 1) * ZEROED) {
+            // SAFETY: each row is in one chunk.
+            unsafe { output.row_mut(row).fill(0.0) };
+        }
+    });
+}
+
+/// The same in narrow numbers. What flows into queries is set to zero just before it is summed, while it is near; keys are
+/// written once.
 ///
 /// # Safety
 /// As for [`super::attend_grad`]; the machine has AMX.
@@ -163,7 +171,14 @@ unsafe fn narrow_grad(
     let ([means], _) = carve(rest, [group(op) * call.inputs[0].rows]);
     let mut desk = tiles::Desk::new(pieces);
     let looks = Looks::new(call);
-    worker.share(call.run.batch.side(op.side).spans.len() * op.key_heads, |item| {
+    let spans = &call.run.batch.side(op.side).spans;
+    let led = (0..spans.len()).filter(|&s| looks.leads(s)).map(|s| call.keys_of(s).end).sum::<usize>();
+    if led < outputs[1].rows {
+        // SAFETY: the caller's promise.
+        outputs[1..3].iter().for_each(|&output| unsafe { clear(output, worker) });
+        worker.barrier();
+    }
+    worker.share(spans.len() * op.key_heads, |item| {
         let (s, key_head) = (item / op.key_heads, item % op.key_heads);
         if !looks.leads(s) {
             return;

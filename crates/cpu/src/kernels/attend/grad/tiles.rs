@@ -157,6 +157,15 @@ impl Job<'_, '_, '_> {
         let _tiles = unsafe { Tiles::shaped([LANES as u8; 8], [64; 8]) };
         let spans = &self.call.run.batch.side(self.call.op.side).spans;
         let heads = key_head * group(self.call.op)..(key_head + 1) * group(self.call.op);
+        for s in sequences.clone() {
+            let (dq, size) = (self.outputs[0], self.call.op.size);
+            for row in spans[s].start..spans[s].start + spans[s].len {
+                // SAFETY: these columns of the row are this item's alone.
+                unsafe {
+                    dq.data.add(row * dq.width + heads.start * size).write_bytes(0, heads.len() * size);
+                };
+            }
+        }
         for start in (0..keys.end).step_by(CHUNK) {
             let count = CHUNK.min(keys.end - start);
             // SAFETY: the caller's promise.
