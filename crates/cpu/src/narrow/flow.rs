@@ -193,8 +193,6 @@ impl Flow<'_> {
         let waiting = self.waiting.take();
         let rows = waiting.map_or(0, |before| before.part.rows);
         let each = rows.div_ceil(groups);
-        let fetched = if steps.start == 0 && place.narrow.is_none() { place.part.rows } else { 0 };
-        let each_fetched = fetched.div_ceil(groups);
         // SAFETY: the caller's promise; the two places of sums change roles from patch to patch.
         unsafe {
             self.begin::<L>(strips, &place);
@@ -205,8 +203,6 @@ impl Flow<'_> {
                     let done = rows.min(group * each);
                     before.store::<L>(self.sums[1], done..rows.min(done + each));
                 }
-                let done = fetched.min(group * each_fetched);
-                fetch_rows(&place, done..fetched.min(done + each_fetched));
                 self.ahead.ask();
             }
             if is_whole(shape, &place) && matches!(place.finish, Finish::Keep) {
@@ -246,20 +242,7 @@ fn is_whole(shape: Shape, place: &Place) -> bool {
     place.part.rows == shape.height() && place.part.columns == shape.width()
 }
 
-/// Asks for rows of C.
-#[inline(always)]
-fn fetch_rows(place: &Place, rows: Range<usize>) {
-    for row in rows {
-        let line = place.part.c.wrapping_add(row * place.part.stride);
-        let mut at = 0;
-        while at < place.part.columns {
-            fetch(line.wrapping_add(at).cast());
-            at += LINE / 4;
-        }
-    }
-}
-
-/// Asks for a line in the second cache: rows of C are often so far apart that the first could not hold them together.
+/// Asks for a line in the second cache.
 #[inline(always)]
 fn fetch(address: *const u8) {
     // SAFETY: prefetching reads nothing, and every x86-64 machine has the instruction.
