@@ -7,16 +7,16 @@
 //!   at one place. As it is, it is multiplied by a single query, keys · query. For several queries it is *turned* first, to
 //!   `[depth / 2, 16 keys]`, and they are multiplied by it, queries · keysᵀ. Both add the same products in the same order.
 //! - A page of values is `[panels, 8 pairs of values, 16 numbers]` words, stored behind its keys where both have room. It fills
-//!   half of a tile, and a product with half a tile takes as long as with a whole one. Where keys are never stored, as in an
-//!   encoder, two pages are packed as one, `[panels, 16 pairs, 16 numbers]`.
+//!   half of a tile, and a product with half a tile takes as long as with a whole one. Where keys are never stored, as when an
+//!   encoder looks at itself, two pages are packed as one, `[panels, 16 pairs, 16 numbers]`.
 //!
 //! A row of scores or mixtures depends on its own query alone, whatever is in the other rows of a tile; so the bits are the
-//! same however queries are cut. The softmax between the products is that of `f32`.
+//! same however queries are cut. The softmax between the products is that of `f32`, with terms within 8e-5.
 
 use std::ops::Range;
 
-use glassformer_graph::PAGE;
 use glassformer_graph::ops::{Attend, KeySpan, Keys, Reach};
+use glassformer_graph::{PAGE, Rows};
 
 use super::machine::Machine;
 use super::sight::TILE;
@@ -84,11 +84,12 @@ pub(super) enum Queries {
 impl Queries {
     fn of(call: &Call<'_>) -> Self {
         let single = || call.run.batch.side(call.op.side).spans.iter().all(|span| span.len == 1);
+        let of_itself = call.op.keys == Keys::Rows(Rows::Tokens(call.op.side));
         match (call.op.keys, call.op.reach) {
             (Keys::Pages(..), _) if group(call.op) == 1 && single() => Self::Single,
-            // Who looks back may do so from row to row, by stored keys, and must find the same numbers then.
-            (Keys::Pages(..), _) | (Keys::Rows(_), Reach::Past) => Self::Blocks,
-            (Keys::Rows(_), Reach::Both) => Self::Deep,
+            (Keys::Rows(_), Reach::Both) if of_itself => Self::Deep,
+            // Others may look at the same keys when these are stored, and must find the same numbers then.
+            (Keys::Pages(..) | Keys::Rows(_), Reach::Both | Reach::Past) => Self::Blocks,
         }
     }
 

@@ -1,5 +1,6 @@
 //! What must not depend on the batch, the workers, the order of arrival or the place of keys does not, to the last bit.
 
+use super::cases::sequences_in_tables;
 use super::*;
 
 /// One attention of each kind that a decoder can have.
@@ -159,6 +160,48 @@ fn pages_and_rows_and_one_by_one_are_the_same_bits() {
                     assert_same(&format!("pieces of {pieces:?}, {how:?}"), &op, &found.data, &rows.data);
                 }
             }
+        }
+    }
+}
+
+#[test]
+fn narrow_numbers_keep_their_bits_from_stretch_to_stretch() {
+    let Some(how) = How::narrow() else { return };
+    let (mut random, lengths) = (Random::new(9), [530, 38, 257]);
+    let batch = sequences(&lengths);
+    for op in [plain(4, 2, 24), Attend { pattern: Pattern::Window(20), ..plain(2, 2, 64) }] {
+        let inputs = draw(&op, &batch, &mut random);
+        let rows = run(&op.into(), &inputs, &batch, &mut State::default(), how);
+        for pieces in [vec![530], vec![255, 1, 1, 273], vec![37, 300, 193]] {
+            let found = by_pieces(&op, &inputs, &lengths, &pieces, how);
+            for (found, rows) in found.iter().zip(&rows) {
+                assert_same(&format!("pieces of {pieces:?}"), &op, &found.data, &rows.data);
+            }
+        }
+    }
+}
+
+#[test]
+fn what_the_other_side_has_is_seen_in_the_same_bits_from_rows_and_from_pages() {
+    let (mut random, lengths) = (Random::new(8), [300, 38, 70]);
+    for op in [plain(4, 2, 24), plain(2, 2, 64)].map(|op| Attend { reach: Reach::Both, ..op }) {
+        let mut batch = sequences_in_tables(&lengths);
+        for len in lengths {
+            batch.source.push_rows(len, Span::default());
+        }
+        for (source, span) in batch.target.spans.iter_mut().enumerate() {
+            span.source = source;
+        }
+        let widths = [op.heads, op.key_heads, op.key_heads].map(|heads| heads * op.size);
+        let inputs = widths.map(|width| Numbers::normal(batch.target.rows(), width, &mut random));
+        let on_rows = Attend { keys: Keys::Rows(Rows::Tokens(Side::Source)), ..op };
+        let (on_pages, store) = paged(&op);
+        for how in How::narrow().into_iter().chain([How::best()]) {
+            let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths);
+            run(&store, &inputs[1..], &batch, &mut state, how);
+            let found = run(&on_pages, &inputs[..1], &batch, &mut state, how);
+            let expected = run(&on_rows.into(), &inputs, &batch, &mut State::default(), how);
+            assert_same(&format!("{how:?}"), &op, &found[0].data, &expected[0].data);
         }
     }
 }
