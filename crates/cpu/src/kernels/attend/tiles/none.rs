@@ -23,6 +23,7 @@ impl Registers {
 }
 
 /// As they would be.
+#[allow(dead_code)]
 pub(super) struct Terms<'a> {
     pub first: *const f32,
     pub values: &'a [*const f32],
