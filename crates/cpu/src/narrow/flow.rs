@@ -2,7 +2,7 @@
 //!
 //! Tiles are multiplied beside everything else that a core does, but a core looks only a few hundred instructions ahead, less
 //! than a patch is long. So the steps of a patch come in groups, and between two groups a few rows of the patch before
-//! get their bias and go to C, and a few lines are asked for: of C, which this patch will write, and of B for the next item.
+//! get their bias and go to C, and a few lines of B are asked for, for the next item.
 
 use super::amx::{Cursor, Tiles};
 use super::finish::{Finish, Place};

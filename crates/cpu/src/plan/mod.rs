@@ -234,8 +234,9 @@ struct Plan {
     team: Arc<Team>,
     isa: Isa,
     dot: Dot,
-    /// Whether all of it needs to be no more exact than what is narrow, and attentions are multiplied so.
+    /// Whether all of it needs to be no more exact than what is narrow.
     near: bool,
+    /// Whether attentions, and their gradients, are multiplied on tiles.
     tiles: bool,
     sharing: Sharing,
     slots: Vec<Slot>,
