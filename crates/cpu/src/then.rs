@@ -47,12 +47,12 @@ pub(crate) struct Part {
 }
 
 /// x and o together.
-trait Two {
+pub(crate) trait Two {
     fn at<L: Lanes>(x: L, other: L) -> L;
 }
 
-struct Sum;
-struct Gated<B>(PhantomData<B>);
+pub(crate) struct Sum;
+pub(crate) struct Gated<B>(PhantomData<B>);
 
 impl Two for Sum {
     #[inline(always)]

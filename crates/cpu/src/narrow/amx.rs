@@ -2,8 +2,8 @@
 //!
 //! Stable Rust has no intrinsics for them, so this is assembly. A patch is four tiles of C, which stay in registers over a
 //! block of k: either two by two, which loads one tile for each multiplication, or one by four where there are no more
-//! than sixteen rows, and B is read from four places at once. The assembly comes in pieces, a few steps along k each, so that
-//! other work can be done between them.
+//! than sixteen rows, and B is read from four places at once. The assembly comes in pieces, a step along k each, so that other work
+//! can be done between them.
 
 use super::patch::Shape;
 use super::{Format, LINE, LINES, TILE};
@@ -70,20 +70,16 @@ pub(super) struct Cursor {
     pub stride: usize,
 }
 
-/// Steps along k, one tile of each block and panel at a time.
-macro_rules! steps {
-    ($steps:expr, $($body:expr),+; $($name:ident = $value:expr),+) => {
+/// Some instructions about tiles, which name A's and B's addresses.
+macro_rules! step {
+    ($($body:expr),+; $($name:ident = $value:expr),+) => {
         asm!(
-            "2:",
             $($body,)+
-            "dec {steps}",
-            "jnz 2b",
             line = in(reg) LINE,
-            steps = inout(reg) $steps => _,
-            $($name = inout(reg) $value => _,)+
+            $($name = in(reg) $value,)+
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
             out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
-            options(nostack, readonly),
+            options(nostack, readonly, preserves_flags),
         )
     };
 }
@@ -91,9 +87,8 @@ macro_rules! steps {
 /// Two blocks of rows by two panels. A is read again for the next panels and should stay in the nearest cache; B should not take
 /// its place there.
 macro_rules! square {
-    ($cursor:expr, $steps:expr, $multiply:literal) => {
-        steps!(
-            $steps,
+    ($cursor:expr, $multiply:literal) => {
+        step!(
             "tileloadd tmm4, [{a0} + {line}]",
             "tileloaddt1 tmm6, [{b0} + {line}]",
             concat!($multiply, " tmm0, tmm4, tmm6"),
@@ -101,11 +96,7 @@ macro_rules! square {
             concat!($multiply, " tmm1, tmm4, tmm7"),
             "tileloadd tmm5, [{a1} + {line}]",
             concat!($multiply, " tmm2, tmm5, tmm6"),
-            concat!($multiply, " tmm3, tmm5, tmm7"),
-            "add {a0}, 1024",
-            "add {a1}, 1024",
-            "add {b0}, 1024",
-            "add {b1}, 1024";
+            concat!($multiply, " tmm3, tmm5, tmm7");
             a0 = $cursor.a,
             a1 = $cursor.a.wrapping_add($cursor.stride),
             b0 = $cursor.b,
@@ -116,9 +107,8 @@ macro_rules! square {
 
 /// One block of rows by four panels.
 macro_rules! wide {
-    ($cursor:expr, $steps:expr, $multiply:literal) => {
-        steps!(
-            $steps,
+    ($cursor:expr, $multiply:literal) => {
+        step!(
             "tileloadd tmm4, [{a} + {line}]",
             "tileloadd tmm5, [{b0} + {line}]",
             concat!($multiply, " tmm0, tmm4, tmm5"),
@@ -127,12 +117,7 @@ macro_rules! wide {
             "tileloadd tmm7, [{b2} + {line}]",
             concat!($multiply, " tmm2, tmm4, tmm7"),
             "tileloadd tmm5, [{b3} + {line}]",
-            concat!($multiply, " tmm3, tmm4, tmm5"),
-            "add {a}, 1024",
-            "add {b0}, 1024",
-            "add {b1}, 1024",
-            "add {b2}, 1024",
-            "add {b3}, 1024";
+            concat!($multiply, " tmm3, tmm4, tmm5");
             a = $cursor.a,
             b0 = $cursor.b,
             b1 = $cursor.b.wrapping_add($cursor.stride),
@@ -248,24 +233,23 @@ impl Tiles {
         }
     }
 
-    /// Adds the products of `count` steps along k, at least one, and moves the cursor behind them.
+    /// Adds the products of a step along k, and moves the cursor behind it.
     ///
     /// # Safety
-    /// There are that many tiles from the cursor on, in each of the shape's blocks and panels; these tiles were configured for
-    /// the shape.
+    /// There is a tile at the cursor, in each of the shape's blocks and panels; these tiles were configured for the shape.
     #[inline(always)]
-    pub(super) unsafe fn steps(&self, format: Format, shape: Shape, cursor: &mut Cursor, count: usize) {
+    pub(super) unsafe fn step(&self, format: Format, shape: Shape, cursor: &mut Cursor) {
         // SAFETY: the caller's promise.
         unsafe {
             match (shape, format) {
-                (Shape::Square, Format::Bf16) => square!(cursor, count, "tdpbf16ps"),
-                (Shape::Square, Format::Int8) => square!(cursor, count, "tdpbssd"),
-                (Shape::Wide, Format::Bf16) => wide!(cursor, count, "tdpbf16ps"),
-                (Shape::Wide, Format::Int8) => wide!(cursor, count, "tdpbssd"),
+                (Shape::Square, Format::Bf16) => square!(cursor, "tdpbf16ps"),
+                (Shape::Square, Format::Int8) => square!(cursor, "tdpbssd"),
+                (Shape::Wide, Format::Bf16) => wide!(cursor, "tdpbf16ps"),
+                (Shape::Wide, Format::Int8) => wide!(cursor, "tdpbssd"),
             }
         }
-        cursor.a = cursor.a.wrapping_add(count * TILE);
-        cursor.b = cursor.b.wrapping_add(count * TILE);
+        cursor.a = cursor.a.wrapping_add(TILE);
+        cursor.b = cursor.b.wrapping_add(TILE);
     }
 }
 

@@ -1,11 +1,23 @@
-//! From a patch's sums to C, and back where k goes on.
+//! From a patch's sums to C, a few rows at a time, and back where k goes on.
+//!
+//! A few rows are one call, whatever is done on the way: to a function that was compiled for these instructions, this kind of
+//! sums and what follows, and chosen once for all patches ([`rows`]). It is called between the steps of a product, and has to be
+//! short: what it takes longer than the tiles are busy is lost.
+#![allow(clippy::inline_always)] // the first rule of `lanes`
+
+use std::marker::PhantomData;
 
 use super::patch::Sums;
 use super::rows::narrow_line;
-use super::{Format, LINE, LINES, TILE};
-use crate::lanes::Lanes;
-use crate::then::{Part, Then};
-use std::ops::Range;
+use super::{Format, LINE, LINES, TILE, UNIT};
+use crate::isa::Isa;
+#[cfg(target_arch = "aarch64")]
+use crate::lanes::Neon;
+use crate::lanes::bend::{Bend, with_bend};
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::{Avx2, Avx512};
+use crate::lanes::{Lanes, Scalar};
+use crate::then::{Gated, Part, Sum, Then, Two};
 
 /// What happens to sums on their way to C.
 #[derive(Clone, Copy)]
@@ -13,31 +25,20 @@ pub(super) enum Finish {
     /// Nothing: k goes on.
     Keep,
     /// The bias is added.
-    Add { bias: Option<*const f32> },
-    /// Integers become numbers: sum · (scale of the row · scale of the column) onto something. Every step rounds by itself, so
-    /// that all machines give the same bits.
-    Scale { rows: *const f32, columns: *const f32, onto: Onto, last: bool },
+    Add,
+    /// Integers become numbers: sum · (scale of the row · scale of the column) onto the bias. Every step rounds by itself, so that
+    /// all machines give the same bits.
+    Scale,
+    /// The same onto what C holds.
+    ScaleOnto,
 }
 
-/// What the numbers of a block are added to.
-#[derive(Clone, Copy)]
-pub(super) enum Onto {
-    /// The bias, or nothing.
-    Bias(Option<*const f32>),
-    /// What C holds.
-    C,
-}
-
-impl Finish {
-    /// Whether C is whole then.
-    fn is_last(self) -> bool {
-        match self {
-            Self::Keep => false,
-            Self::Add { .. } => true,
-            Self::Scale { last, .. } => last,
-        }
-    }
-}
+/// Gives rows of a patch's sums to C, from one to before another, and does what follows.
+///
+/// # Safety
+/// The machine has the instructions; the sums are those of the patch, which has these rows; the place is valid for writes, and
+/// what it names, for its rows and columns, for reads.
+pub(super) type Rows = unsafe fn(place: &Place, sums: *mut Sums, from: usize, to: usize);
 
 /// Where a patch's numbers go, and how.
 #[derive(Clone, Copy)]
@@ -46,11 +47,20 @@ pub(super) struct Place {
     pub part: Part,
     /// Numbers in a row of the sums.
     pub width: usize,
-    pub finish: Finish,
-    pub then: Then,
+    /// What is done to its rows.
+    pub rows: Rows,
+    /// What is added to every row.
+    pub bias: *const f32,
+    /// One scale for each row, and one for each column, of integers.
+    pub scales: [*const f32; 2],
+    /// Where the numbers of the other matrix are that follow, and how far apart its rows begin.
+    pub other: (*const f32, usize),
     /// Where C is narrow: its tiles, and how many of them there are in a row.
     pub narrow: Option<(*mut f32, usize)>,
 }
+
+/// A bias that changes nothing, not even the sign of a zero.
+pub(super) static NO_BIAS: [f32; UNIT] = [-0.0; UNIT];
 
 impl Place {
     /// Takes the sums back from C.
@@ -74,107 +84,203 @@ impl Place {
         }
     }
 
-    /// Gives these rows of the sums to C, and does what follows.
+    /// Gives these rows of the sums to C.
     ///
     /// # Safety
-    /// The machine has `L`'s instructions; the part is valid for writes, and what `finish` and `then` point at, for its rows
-    /// and columns, for reads; the rows are the part's.
+    /// As [`Rows`] says.
     #[inline(always)]
-    pub unsafe fn store<L: Lanes>(&self, sums: *mut Sums, rows: Range<usize>) {
-        let from = sums.cast::<f32>().wrapping_add(rows.start * self.width);
-        let Part { corner: [row, column], columns, c, stride, .. } = self.part;
-        let corner = [row + rows.start, column];
-        // Narrow numbers are made where the sums are.
-        let (c, stride) = match self.narrow {
-            Some(_) => (from, self.width),
-            None => (c.wrapping_add(rows.start * stride), stride),
-        };
-        let part = Part { corner, rows: rows.len(), columns, c, stride };
+    pub unsafe fn store(&self, sums: *mut Sums, from: usize, to: usize) {
         // SAFETY: the caller's promise.
-        unsafe {
-            self.add::<L>(&part, from, rows.start);
-            if self.finish.is_last() {
-                self.then.run::<L>(&part);
-                if let Some((tiles, across)) = self.narrow {
-                    narrow::<L>(&part, tiles, across);
-                }
-            }
-        }
+        unsafe { (self.rows)(self, sums, from, to) }
     }
+}
 
-    /// Sums to numbers: `from` are those of the part, whose first row is the patch's row `first`.
+/// How sums become numbers.
+trait Numbers {
+    /// Sixteen of them, of which the first `some` count, from column `at` of the patch on.
     ///
     /// # Safety
-    /// As for [`Place::store`].
+    /// As [`Rows`] says.
+    unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, row: usize, at: usize, some: usize) -> L;
+}
+
+/// What follows.
+trait Follows {
+    /// For the same numbers.
+    ///
+    /// # Safety
+    /// As [`Rows`] says.
+    unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, some: usize) -> L;
+}
+
+struct Kept;
+struct Biased;
+struct Scaled;
+struct ScaledOnto;
+
+/// The bias of sixteen columns.
+///
+/// # Safety
+/// As [`Rows`] says.
+#[inline(always)]
+unsafe fn bias<L: Lanes>(place: &Place, at: usize, some: usize) -> L {
+    // SAFETY: the caller's promise.
+    unsafe { L::load_first(place.bias.add(at), some) }
+}
+
+/// What integers are multiplied by.
+///
+/// # Safety
+/// As [`Rows`] says.
+#[inline(always)]
+unsafe fn factor<L: Lanes>(place: &Place, row: usize, at: usize, some: usize) -> L {
+    let [rows, columns] = place.scales;
+    // SAFETY: the caller's promise.
+    unsafe { L::splat(*rows.add(row)) * L::load_first(columns.add(at), some) }
+}
+
+impl Numbers for Kept {
     #[inline(always)]
-    unsafe fn add<L: Lanes>(&self, part: &Part, from: *const f32, first: usize) {
+    unsafe fn at<L: Lanes>(_: &Place, sums: *const f32, _: usize, _: usize, _: usize) -> L {
+        // SAFETY: the caller's promise.
+        unsafe { L::load(sums) }
+    }
+}
+
+impl Numbers for Biased {
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, _: usize, at: usize, some: usize) -> L {
+        // SAFETY: the caller's promise.
+        unsafe { L::load(sums) + bias(place, at, some) }
+    }
+}
+
+impl Numbers for Scaled {
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, row: usize, at: usize, some: usize) -> L {
+        // SAFETY: the caller's promise.
+        unsafe { integers::<L>(sums) * factor(place, row, at, some) + bias(place, at, some) }
+    }
+}
+
+impl Numbers for ScaledOnto {
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, row: usize, at: usize, some: usize) -> L {
+        let c = place.part.c.wrapping_add(row * place.part.stride + at);
+        // SAFETY: the caller's promise.
+        unsafe { integers::<L>(sums) * factor(place, row, at, some) + L::load_first(c, some) }
+    }
+}
+
+struct Nothing;
+struct Bent<B>(PhantomData<B>);
+struct With<T>(PhantomData<T>);
+
+impl Follows for Nothing {
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(x: L, _: &Place, _: usize, _: usize, _: usize) -> L {
+        x
+    }
+}
+
+impl<B: Bend> Follows for Bent<B> {
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(x: L, _: &Place, _: usize, _: usize, _: usize) -> L {
+        B::value(x)
+    }
+}
+
+impl<T: Two> Follows for With<T> {
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, some: usize) -> L {
+        let (start, stride) = place.other;
+        // SAFETY: the caller's promise.
+        T::at(x, unsafe { L::load_first(start.add(row * stride + at), some) })
+    }
+}
+
+/// # Safety
+/// As [`Rows`] says.
+#[inline(always)]
+unsafe fn each<L: Lanes, N: Numbers, F: Follows>(place: &Place, sums: *mut Sums, from: usize, to: usize) {
+    let Part { columns, c, stride, .. } = place.part;
+    for row in from..to {
+        let sums = sums.cast::<f32>().wrapping_add(row * place.width);
+        let to = match place.narrow {
+            // Narrow numbers are made where the sums are.
+            Some(_) => sums,
+            None => c.wrapping_add(row * stride),
+        };
         let mut at = 0;
-        while at < part.columns {
-            let some = LINES.min(part.columns - at);
-            // SAFETY: the caller's promise; `at + some` stays within the columns.
-            unsafe {
-                let of = |numbers: *const f32| L::load_first(numbers.add(at), some);
-                let put = |row: usize, line: L| {
-                    let to = part.c.add(row * part.stride + at);
-                    if some == LINES { line.store(to) } else { line.store_first(to, some) }
-                };
-                let line = |row: usize| from.add(row * self.width + at);
-                match self.finish {
-                    Finish::Keep | Finish::Add { bias: None } => {
-                        for row in 0..part.rows {
-                            put(row, L::load(line(row)));
-                        }
-                    }
-                    Finish::Add { bias: Some(bias) } => {
-                        let bias = of(bias);
-                        for row in 0..part.rows {
-                            put(row, L::load(line(row)) + bias);
-                        }
-                    }
-                    Finish::Scale { rows: scales, columns, onto, .. } => {
-                        // Adding -0 changes nothing, not even the sign of a zero.
-                        let nothing = L::splat(-0.0);
-                        let (scale, bias) = match onto {
-                            Onto::Bias(bias) => (of(columns), bias.map_or(nothing, of)),
-                            Onto::C => (of(columns), nothing),
-                        };
-                        for row in 0..part.rows {
-                            let factor = L::splat(*scales.add(first + row)) * scale;
-                            let before = match onto {
-                                Onto::Bias(_) => bias,
-                                Onto::C => L::load_first(part.c.add(row * part.stride + at), some),
-                            };
-                            put(row, numbers::<L>(line(row)) * factor + before);
-                        }
-                    }
+        // SAFETY: the caller's promise; `at` stays below the part's columns.
+        unsafe {
+            while at + 2 * LINES <= columns {
+                for at in [at, at + LINES] {
+                    let x = N::at::<L>(place, sums.add(at), row, at, LINES);
+                    F::at::<L>(x, place, row, at, LINES).store(to.add(at));
                 }
+                at += 2 * LINES;
             }
-            at += LINES;
+            while at < columns {
+                let some = LINES.min(columns - at);
+                let x = N::at::<L>(place, sums.add(at), row, at, some);
+                F::at::<L>(x, place, row, at, some).store_first(to.add(at), some);
+                at += LINES;
+            }
+            if let Some((tiles, across)) = place.narrow {
+                narrow::<L>(place, sums, row, tiles, across);
+            }
         }
     }
 }
 
-/// Rounds a part to `bf16`, into the lines that its rows have among `tiles`, of which there are `across` in a row. Behind the
-/// last column there are zeros.
+/// The same where a patch is square and whole, and what is narrow is known: with nothing to decide on the way.
 ///
 /// # Safety
-/// As for [`Place::store`]; the part begins at a tile's first column.
+/// As [`Rows`] says; the patch is as wide as two lines.
+#[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn narrow<L: Lanes>(part: &Part, tiles: *mut f32, across: usize) {
-    let depth = Format::Bf16.depth();
-    for i in 0..part.rows {
-        let row = part.corner[0] + i;
-        let mut at = 0;
-        while at < part.columns {
-            let tile = row / LINES * across + (part.corner[1] + at) / depth;
-            // SAFETY: the caller's promise.
-            unsafe {
-                let from = part.c.add(i * part.stride + at);
-                let line = tiles.cast::<u8>().add(tile * TILE + row % LINES * LINE);
-                narrow_line::<L>(from, depth.min(part.columns - at), line);
+unsafe fn square<L: Lanes, N: Numbers, F: Follows, const NARROW: bool>(
+    place: &Place,
+    sums: *mut Sums,
+    from: usize,
+    to: usize,
+) {
+    for row in from..to {
+        let sums = sums.cast::<f32>().wrapping_add(row * 2 * LINES);
+        let to = if NARROW { sums } else { place.part.c.wrapping_add(row * place.part.stride) };
+        // SAFETY: the caller's promise.
+        unsafe {
+            for at in [0, LINES] {
+                let x = N::at::<L>(place, sums.add(at), row, at, LINES);
+                F::at::<L>(x, place, row, at, LINES).store(to.add(at));
             }
-            at += depth;
+            if NARROW && let Some((tiles, across)) = place.narrow {
+                narrow::<L>(place, sums, row, tiles, across);
+            }
         }
+    }
+}
+
+/// Rounds a row to `bf16`, into the lines that it has among `tiles`, of which there are `across` in a row. Behind the last column
+/// there are zeros.
+///
+/// # Safety
+/// As [`Rows`] says; the part begins at a tile's first column.
+#[inline(always)]
+unsafe fn narrow<L: Lanes>(place: &Place, numbers: *const f32, row: usize, tiles: *mut f32, across: usize) {
+    let depth = Format::Bf16.depth();
+    let Part { corner, columns, .. } = place.part;
+    let row = corner[0] + row;
+    let mut at = 0;
+    while at < columns {
+        let tile = row / LINES * across + (corner[1] + at) / depth;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let line = tiles.cast::<u8>().add(tile * TILE + row % LINES * LINE);
+            narrow_line::<L>(numbers.add(at), depth.min(columns - at), line);
+        }
+        at += depth;
     }
 }
 
@@ -183,7 +289,7 @@ unsafe fn narrow<L: Lanes>(part: &Part, tiles: *mut f32, across: usize) {
 /// # Safety
 /// The machine has `L`'s instructions; there are sixteen at `bits`.
 #[inline(always)]
-unsafe fn numbers<L: Lanes>(bits: *const f32) -> L {
+unsafe fn integers<L: Lanes>(bits: *const f32) -> L {
     let mut numbers = [0.0; LINES];
     // SAFETY: the caller's promise.
     unsafe {
@@ -193,3 +299,84 @@ unsafe fn numbers<L: Lanes>(bits: *const f32) -> L {
         L::load(numbers.as_ptr())
     }
 }
+
+/// The same for whole squares on a machine with AMX, whose C is narrow or not.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn square_rows(finish: Finish, then: Then, narrow: bool) -> Rows {
+    if narrow { of::<OnNarrowSquares>(finish, then) } else { of::<OnSquares>(finish, then) }
+}
+
+/// What is done to rows by the instructions of `isa`.
+pub(super) fn rows(isa: Isa, finish: Finish, then: Then) -> Rows {
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => of::<OnAvx512>(finish, then),
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => of::<OnAvx2>(finish, then),
+        #[cfg(not(target_arch = "x86_64"))]
+        Isa::Avx512 | Isa::Avx2 => unreachable!("this machine has no AVX"),
+        #[cfg(target_arch = "aarch64")]
+        Isa::Neon => of::<OnNeon>(finish, then),
+        #[cfg(not(target_arch = "aarch64"))]
+        Isa::Neon => unreachable!("this machine has no NEON"),
+        Isa::Scalar => of::<OnScalar>(finish, then),
+    }
+}
+
+fn of<C: Compiled>(finish: Finish, then: Then) -> Rows {
+    match finish {
+        Finish::Keep => C::rows::<Kept, Nothing>(),
+        Finish::Add => followed::<C, Biased>(then),
+        Finish::Scale => followed::<C, Scaled>(then),
+        Finish::ScaleOnto => followed::<C, ScaledOnto>(then),
+    }
+}
+
+fn followed<C: Compiled, N: Numbers>(then: Then) -> Rows {
+    match then {
+        Then::Nothing => C::rows::<N, Nothing>(),
+        Then::Activate(act) => with_bend!(act, |B| C::rows::<N, Bent<B>>()),
+        Then::Add(_) => C::rows::<N, With<Sum>>(),
+        Then::Gate(act, _) => with_bend!(act, |B| C::rows::<N, With<Gated<B>>>()),
+    }
+}
+
+/// What is done to rows, with the instructions of a machine.
+trait Compiled {
+    fn rows<N: Numbers, F: Follows>() -> Rows;
+}
+
+/// A type for which this function is compiled with these instructions.
+macro_rules! compiled {
+    ($on:ident, |$n:ident, $f:ident| $function:expr $(, $features:literal)?) => {
+        struct $on;
+
+        impl Compiled for $on {
+            fn rows<$n: Numbers, $f: Follows>() -> Rows {
+                /// # Safety
+                /// As [`Rows`] says.
+                $(#[target_feature(enable = $features)])?
+                unsafe fn rows<$n: Numbers, $f: Follows>(place: &Place, sums: *mut Sums, from: usize, to: usize) {
+                    // SAFETY: the caller's promise.
+                    unsafe { $function(place, sums, from, to) }
+                }
+                rows::<$n, $f>
+            }
+        }
+    };
+    ($on:ident, avx512 |$n:ident, $f:ident| $function:expr) => {
+        compiled!($on, |$n, $f| $function, "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl");
+    };
+}
+
+#[cfg(target_arch = "x86_64")]
+compiled!(OnSquares, avx512 | N, F | square::<Avx512, N, F, false>);
+#[cfg(target_arch = "x86_64")]
+compiled!(OnNarrowSquares, avx512 | N, F | square::<Avx512, N, F, true>);
+#[cfg(target_arch = "x86_64")]
+compiled!(OnAvx512, avx512 | N, F | each::<Avx512, N, F>);
+#[cfg(target_arch = "x86_64")]
+compiled!(OnAvx2, |N, F| each::<Avx2, N, F>, "avx2,fma");
+#[cfg(target_arch = "aarch64")]
+compiled!(OnNeon, |N, F| each::<Neon, N, F>, "neon");
+compiled!(OnScalar, |N, F| each::<Scalar, N, F>);

@@ -1,40 +1,25 @@
 //! One work item on AMX: a patch is multiplied while the one before is finished.
 //!
-//! Tiles are multiplied beside everything else that a core does, but a core looks only a few hundred instructions ahead, less
-//! than a patch is long. So the steps of a patch come in groups, and between two groups a few rows of the patch before
-//! get their bias and go to C, and a few lines of B are asked for, for the next item.
+//! Tiles are multiplied beside everything else that a core does, but a core has few tile registers more than it shows: it waits
+//! with whatever follows a multiplication until there is one free. So what else is to be done comes in small pieces, one behind
+//! each multiplication: a row of the patch before, which gets its bias and what follows and goes to C, and a few lines of B that are
+//! asked for, for the next item. Behind three steps, twelve multiplications, the same work is not hidden at all.
 
 use super::amx::{Cursor, Tiles};
-use super::finish::{Finish, Place};
+use super::finish::Place;
 use super::patch::{Shape, Strips, Sums};
-use super::{Item, LINE, LINES, Product, TILE, UNIT};
-use crate::lanes::dispatch::on_avx512;
-use crate::lanes::{Avx512, Lanes};
+use super::{Format, Item, LINE, LINES, Product, TILE, UNIT};
+use crate::dispatch;
+use crate::isa::Isa;
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::mem::MaybeUninit;
 use std::ops::Range;
-
-/// Steps along k between two looks at something else.
-const GROUP: usize = 3;
 
 /// Computes one item.
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product, and the machine has AMX.
 pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<Range<usize>>) {
-    // SAFETY: a machine with AMX has AVX-512; the rest is the caller's promise.
-    unsafe {
-        on_avx512(
-            #[inline(always)]
-            || blocks::<Avx512>(product, item, next),
-        );
-    }
-}
-
-/// # Safety
-/// As for [`run`].
-#[inline(always)]
-unsafe fn blocks<L: Lanes>(product: &Product, item: &Item, next: Option<Range<usize>>) {
     let mut ahead = Ahead::of(product, item, next);
     // Written before they are read.
     let mut sums = MaybeUninit::<[Sums; 2]>::uninit();
@@ -51,10 +36,10 @@ unsafe fn blocks<L: Lanes>(product: &Product, item: &Item, next: Option<Range<us
             let sums = [first, first.add(1)];
             let mut flow = Flow { tiles, sums, waiting: None, ahead: &mut ahead };
             match shape {
-                Shape::Square => flow.block_by_block::<L>(product, &rows, &item.units),
-                Shape::Wide => flow.panel_by_panel::<L>(product, &rows, &item.units),
+                Shape::Square => flow.block_by_block(product, &rows, &item.units),
+                Shape::Wide => flow.panel_by_panel(product, &rows, &item.units),
             }
-            flow.finish::<L>();
+            flow.finish();
         }
     }
 }
@@ -95,7 +80,7 @@ impl Ahead {
         let lines = units.len() * UNIT * product.tiles();
         let times = item.rows.len().div_ceil(2 * LINES)
             * (item.units.len() * UNIT).div_ceil(2 * LINES)
-            * product.tiles().div_ceil(GROUP);
+            * product.tiles();
         let next = product.b_tile(units.start * UNIT / LINES, 0);
         Self { next, left: lines, each: lines.div_ceil(times.max(1)) }
     }
@@ -116,24 +101,18 @@ impl Flow<'_> {
     ///
     /// # Safety
     /// As for [`run`].
-    #[inline(always)]
-    unsafe fn block_by_block<L: Lanes>(
-        &mut self,
-        product: &Product,
-        rows: &Range<usize>,
-        units: &Range<usize>,
-    ) {
+    unsafe fn block_by_block(&mut self, product: &Product, rows: &Range<usize>, units: &Range<usize>) {
         for index in 0..product.blocks() {
-            let strips = Strips::new(product, Shape::Square, rows.clone(), index);
+            let strips = Strips::new(product, Isa::Avx512, Shape::Square, rows.clone(), index);
             for row in strips.starts() {
                 for panel in strips.panels(units).step_by(Shape::Square.across()) {
                     // SAFETY: the caller's promise.
-                    unsafe { self.patch::<L>(&strips, row, panel) };
+                    unsafe { self.patch(&strips, row, panel) };
                 }
             }
             // The next block goes on with what this one leaves in C.
             // SAFETY: the caller's promise.
-            unsafe { self.finish::<L>() };
+            unsafe { self.finish() };
         }
     }
 
@@ -141,24 +120,18 @@ impl Flow<'_> {
     ///
     /// # Safety
     /// As for [`run`].
-    #[inline(always)]
-    unsafe fn panel_by_panel<L: Lanes>(
-        &mut self,
-        product: &Product,
-        rows: &Range<usize>,
-        units: &Range<usize>,
-    ) {
-        let strips = |index: usize| Strips::new(product, Shape::Wide, rows.clone(), index);
+    unsafe fn panel_by_panel(&mut self, product: &Product, rows: &Range<usize>, units: &Range<usize>) {
+        let strips = |index: usize| Strips::new(product, Isa::Avx512, Shape::Wide, rows.clone(), index);
         for panel in strips(0).panels(units).step_by(Shape::Wide.across()) {
             for index in 0..product.blocks() {
                 let strips = strips(index);
                 if strips.goes_on() {
                     // SAFETY: the caller's promise.
-                    unsafe { self.finish::<L>() };
+                    unsafe { self.finish() };
                 }
                 for row in strips.starts() {
                     // SAFETY: the caller's promise.
-                    unsafe { self.patch::<L>(&strips, row, panel) };
+                    unsafe { self.patch(&strips, row, panel) };
                 }
             }
         }
@@ -168,11 +141,10 @@ impl Flow<'_> {
     ///
     /// # Safety
     /// As for [`run`].
-    #[inline(always)]
-    unsafe fn finish<L: Lanes>(&mut self) {
+    unsafe fn finish(&mut self) {
         if let Some(before) = self.waiting.take() {
             // SAFETY: the caller's promise; the sums of the patch before are in the second place.
-            unsafe { before.store::<L>(self.sums[1], 0..before.part.rows) };
+            unsafe { before.store(self.sums[1], 0, before.part.rows) };
         }
     }
 
@@ -181,31 +153,18 @@ impl Flow<'_> {
     /// # Safety
     /// As for [`run`].
     #[inline(always)]
-    unsafe fn patch<L: Lanes>(&mut self, strips: &Strips<'_>, row: usize, panel: usize) {
-        let Strips { product, shape, ref steps, .. } = *strips;
-        let place = strips.place(row, panel);
-        let mut cursor = Cursor {
-            a: product.a_tile(row / LINES, steps.start),
-            b: product.b_tile(panel, steps.start),
-            stride: product.tiles() * TILE,
-        };
-        let groups = steps.len().div_ceil(GROUP);
-        let waiting = self.waiting.take();
-        let rows = waiting.map_or(0, |before| before.part.rows);
-        let each = rows.div_ceil(groups);
+    unsafe fn patch(&mut self, strips: &Strips<'_>, row: usize, panel: usize) {
+        let (shape, place) = (strips.shape, strips.place(row, panel));
         // SAFETY: the caller's promise; the two places of sums change roles from patch to patch.
         unsafe {
-            self.begin::<L>(strips, &place);
-            for group in 0..groups {
-                let count = GROUP.min(steps.len() - group * GROUP);
-                self.tiles.steps(product.format, shape, &mut cursor, count);
-                if let Some(before) = &waiting {
-                    let done = rows.min(group * each);
-                    before.store::<L>(self.sums[1], done..rows.min(done + each));
-                }
-                self.ahead.ask();
+            self.begin(strips, &place);
+            match (shape, strips.product.format) {
+                (Shape::Square, Format::Bf16) => self.steps::<true, false>(strips, row, panel),
+                (Shape::Square, Format::Int8) => self.steps::<true, true>(strips, row, panel),
+                (Shape::Wide, Format::Bf16) => self.steps::<false, false>(strips, row, panel),
+                (Shape::Wide, Format::Int8) => self.steps::<false, true>(strips, row, panel),
             }
-            if is_whole(shape, &place) && matches!(place.finish, Finish::Keep) {
+            if is_whole(shape, &place) && strips.keeps() {
                 self.tiles.store(shape, place.part.c, 4 * place.part.stride);
             } else {
                 self.tiles.store(shape, self.sums[0].cast(), 4 * shape.width());
@@ -215,21 +174,60 @@ impl Flow<'_> {
         }
     }
 
+    /// The steps along k of a patch, in squares or not, of integers or not.
+    ///
+    /// # Safety
+    /// As for [`run`].
+    #[inline(never)]
+    unsafe fn steps<const SQUARE: bool, const INTEGERS: bool>(
+        &mut self,
+        strips: &Strips<'_>,
+        row: usize,
+        panel: usize,
+    ) {
+        let shape = if SQUARE { Shape::Square } else { Shape::Wide };
+        let format = if INTEGERS { Format::Int8 } else { Format::Bf16 };
+        let Strips { product, ref steps, .. } = *strips;
+        let mut cursor = Cursor {
+            a: product.a_tile(row / LINES, steps.start),
+            b: product.b_tile(panel, steps.start),
+            stride: product.tiles() * TILE,
+        };
+        let before = self.waiting.take();
+        let rows = before.map_or(0, |before| before.part.rows);
+        let (each, mut done) = (rows.div_ceil(steps.len()), 0);
+        // SAFETY: the caller's promise.
+        unsafe {
+            for _ in 0..steps.len() {
+                self.tiles.step(format, shape, &mut cursor);
+                if let Some(before) = &before
+                    && done < rows
+                {
+                    let some = each.min(rows - done);
+                    before.store(self.sums[1], done, done + some);
+                    done += some;
+                }
+                self.ahead.ask();
+            }
+        }
+    }
+
     /// Begins a patch with zeros, or with what C holds.
     ///
     /// # Safety
     /// As for [`run`].
     #[inline(always)]
-    unsafe fn begin<L: Lanes>(&mut self, strips: &Strips<'_>, place: &Place) {
+    unsafe fn begin(&mut self, strips: &Strips<'_>, place: &Place) {
         let shape = strips.shape;
-        // SAFETY: the caller's promise; what lies beyond the last row and column of the sums does not matter.
+        // SAFETY: the caller's promise; what lies beyond the last row and column of the sums does not matter. A machine with AMX
+        // has AVX-512.
         unsafe {
             if !strips.goes_on() {
                 self.tiles.zero();
             } else if is_whole(shape, place) {
                 self.tiles.load(shape, place.part.c, 4 * place.part.stride);
             } else {
-                place.load::<L>(self.sums[0]);
+                dispatch!(Isa::Avx512, |L| place.load::<L>(self.sums[0]));
                 self.tiles.load(shape, self.sums[0].cast(), 4 * shape.width());
             }
         }

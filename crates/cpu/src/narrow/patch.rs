@@ -3,11 +3,12 @@
 //! A patch's sums rest in four kilobytes of the stack. Between two blocks of k sums of `bf16` are kept in C; those of integers
 //! begin anew, since another block has other scales, and are added to what C holds.
 
-use super::finish::{Finish, Onto, Place};
+use super::finish::{self, Finish, NO_BIAS, Place};
 use super::vector;
 use super::{BLOCK, Dot, Format, Item, LINES, Product, TILE, TILE_FLOATS, part};
 use crate::dispatch;
-use crate::then::Part;
+use crate::isa::Isa;
+use crate::then::{Part, Then};
 use std::ops::Range;
 
 /// The four tiles of a patch.
@@ -109,7 +110,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Option<
 /// As for [`run`].
 unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
     let mut sums = Sums::ZERO;
-    let strips = |index: usize| Strips::new(product, Shape::Wide, item.rows.clone(), index);
+    let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
         for index in 0..product.blocks() {
             let strips = strips(index);
@@ -121,7 +122,7 @@ unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
                         dispatch!(dot.isa(), |L| place.load::<L>(&raw mut sums));
                     }
                     vector::multiply(dot, product.format, &strips.patch(row, panel, &raw mut sums));
-                    dispatch!(dot.isa(), |L| place.store::<L>(&raw mut sums, 0..place.part.rows));
+                    place.store(&raw mut sums, 0, place.part.rows);
                 }
             }
         }
@@ -153,12 +154,30 @@ pub(super) struct Strips<'a> {
     pub steps: Range<usize>,
     /// The block's number.
     block: usize,
+    /// What is done to the rows of its patches.
+    finish: finish::Rows,
+    /// The same for patches that are whole.
+    finish_whole: finish::Rows,
 }
 
 impl<'a> Strips<'a> {
     /// These rows in block number `block`.
-    pub fn new(product: &'a Product, shape: Shape, rows: Range<usize>, block: usize) -> Self {
-        Self { product, shape, rows, steps: product.block(block), block }
+    pub fn new(product: &'a Product, isa: Isa, shape: Shape, rows: Range<usize>, block: usize) -> Self {
+        let steps = product.block(block);
+        let finish = match product.format {
+            Format::Bf16 if steps.end < product.tiles() => Finish::Keep,
+            Format::Bf16 => Finish::Add,
+            Format::Int8 if block == 0 => Finish::Scale,
+            Format::Int8 => Finish::ScaleOnto,
+        };
+        let then = if steps.end < product.tiles() { Then::Nothing } else { product.then };
+        let general = finish::rows(isa, finish, then);
+        let whole = match shape {
+            #[cfg(target_arch = "x86_64")]
+            Shape::Square => finish::square_rows(finish, then, product.narrowed.is_some()),
+            Shape::Wide => general,
+        };
+        Self { product, shape, rows, steps, block, finish: general, finish_whole: whole }
     }
 }
 
@@ -167,6 +186,12 @@ impl Strips<'_> {
     #[inline(always)]
     pub fn goes_on(&self) -> bool {
         self.block > 0 && self.product.format == Format::Bf16
+    }
+
+    /// Whether sums are kept in C for the next block.
+    #[inline(always)]
+    pub fn keeps(&self) -> bool {
+        self.steps.end < self.product.tiles() && self.product.format == Format::Bf16
     }
 
     /// The first row of each strip.
@@ -182,17 +207,33 @@ impl Strips<'_> {
     /// The part of C that the patch at `row` and `panel` is, and what happens to its sums.
     #[inline(always)]
     pub fn place(&self, row: usize, panel: usize) -> Place {
-        let Product { c, c_stride, columns, some, then, narrowed, .. } = *self.product;
+        let (product, column) = (self.product, panel * LINES);
+        let Product { c, c_stride, columns, some, bias, then, narrowed, .. } = *product;
         let part = Part {
-            corner: [row, panel * LINES],
+            corner: [row, column],
             rows: (self.rows.end - row).min(self.shape.height()),
-            columns: (some[1] - panel * LINES).min(self.shape.width()),
-            c: c.wrapping_add(row * c_stride + panel * LINES),
+            columns: (some[1] - column).min(self.shape.width()),
+            c: c.wrapping_add(row * c_stride + column),
             stride: c_stride,
         };
-        let finish = self.finish(row, panel);
-        let narrow = narrowed.map(|tiles| (tiles, Format::Bf16.tiles(columns)));
-        Place { part, width: self.shape.width(), finish, then, narrow }
+        let other = match then {
+            Then::Nothing | Then::Activate(_) => (std::ptr::null(), 0),
+            Then::Add(other) | Then::Gate(_, other) => {
+                (other.start.wrapping_add(row * other.stride + column), other.stride)
+            }
+        };
+        Place {
+            part,
+            width: self.shape.width(),
+            rows: if part.columns == self.shape.width() { self.finish_whole } else { self.finish },
+            bias: bias.map_or(NO_BIAS.as_ptr(), |bias| bias.wrapping_add(column)),
+            scales: [
+                product.row_scales(self.block).wrapping_add(row),
+                product.column_scales().wrapping_add(column),
+            ],
+            other,
+            narrow: narrowed.map(|tiles| (tiles, Format::Bf16.tiles(columns))),
+        }
     }
 
     fn patch(&self, row: usize, panel: usize, sums: *mut Sums) -> Patch {
@@ -206,24 +247,6 @@ impl Strips<'_> {
             goes_on: self.goes_on(),
             steps: self.steps.len(),
             sums,
-        }
-    }
-
-    /// What happens to the sums of the patch at `row` and `panel`.
-    #[inline(always)]
-    fn finish(&self, row: usize, panel: usize) -> Finish {
-        let product = self.product;
-        let last = self.steps.end == product.tiles();
-        let bias = product.bias.map(|bias| bias.wrapping_add(panel * LINES));
-        match product.format {
-            Format::Bf16 if !last => Finish::Keep,
-            Format::Bf16 => Finish::Add { bias },
-            Format::Int8 => Finish::Scale {
-                rows: product.row_scales(self.block).wrapping_add(row),
-                columns: product.column_scales().wrapping_add(panel * LINES),
-                onto: if self.block == 0 { Onto::Bias(bias) } else { Onto::C },
-                last,
-            },
         }
     }
 }
