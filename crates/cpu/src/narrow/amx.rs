@@ -89,13 +89,13 @@ macro_rules! step {
 macro_rules! square {
     ($cursor:expr, $multiply:literal) => {
         step!(
-            "tileloadd tmm4, [{a0} + {line}]",
             "tileloaddt1 tmm6, [{b0} + {line}]",
+            "tileloadd tmm4, [{a0} + {line}]",
             concat!($multiply, " tmm0, tmm4, tmm6"),
-            "tileloaddt1 tmm7, [{b1} + {line}]",
-            concat!($multiply, " tmm1, tmm4, tmm7"),
             "tileloadd tmm5, [{a1} + {line}]",
             concat!($multiply, " tmm2, tmm5, tmm6"),
+            "tileloaddt1 tmm7, [{b1} + {line}]",
+            concat!($multiply, " tmm1, tmm4, tmm7"),
             concat!($multiply, " tmm3, tmm5, tmm7");
             a0 = $cursor.a,
             a1 = $cursor.a.wrapping_add($cursor.stride),
