@@ -4,6 +4,7 @@
 //! from a workspace of its own.
 
 use glassformer_graph::Side;
+use glassformer_graph::ops::Activation;
 
 use super::Call;
 use super::split::over_rows;
@@ -206,6 +207,95 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
                 &narrow::Product { some: [some.start, some.end], c, c_stride: stride, ..*product },
             );
             (0..rows).for_each(|row| narrowing.run_block(call.run.isa, row, block));
+        }
+    }
+}
+
+/// The most columns of a gate, where it does not have to end with a block: what both products make of them stays in the cache.
+const GATE: usize = 1024;
+
+/// `y = act(x Gᵀ + c) · (x Wᵀ + b)` with narrow numbers. Inputs: x narrowed, G and W narrow, perhaps c and b; x had `k` columns. Outputs:
+/// y, a place for the gate, and y narrowed in the second format, if there is one; then y itself is only a place to work in.
+///
+/// A worker alone computes some columns of the gate, always in the same place, and what it gates before it leaves the cache.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn narrow_gated(
+    (format, k): (Format, usize),
+    act: Activation,
+    narrowed: Option<Format>,
+    call: Call<'_>,
+) {
+    let (x, y, gate) = (call.inputs[0], call.outputs[0], call.outputs[1]);
+    let to = call.outputs.get(2).map(|block| block.data);
+    let (rows, columns) = (y.rows, y.width);
+    // Of the two, product `which` of these columns; rows of the gate begin `gates` apart, those of y `stride`.
+    let product =
+        |which: usize, some: [usize; 2], c: *mut f32, c_stride: usize, then: Then| narrow::Product {
+            format,
+            rows,
+            k,
+            columns,
+            some,
+            a: x.data,
+            b: call.inputs[1 + which].data,
+            c,
+            c_stride,
+            bias: call.inputs.get(3 + which).map(|bias| bias.data.cast_const()),
+            then,
+            narrowed: None,
+        };
+    let then = |start: *const f32, stride: usize| Then::Gate(call.run.bent(act), Other { start, stride });
+    // What a product in `bf16` narrows itself, and what is narrowed behind it.
+    let (direct, behind) = match (narrowed, to) {
+        (Some(Format::Bf16), to) if format == Format::Bf16 => (to, None),
+        (Some(other), Some(to)) => (None, Some((other, to))),
+        (Some(_) | None, _) => (None, None),
+    };
+    if call.worker.count > 1 {
+        let all = [0, columns];
+        let first = product(0, all, gate.data, columns, Then::Nothing);
+        let second = product(1, all, y.data, columns, then(gate.data, columns));
+        let second = narrow::Product { narrowed: direct, ..second };
+        let workers = call.worker.count;
+        call.worker.share(first.items(workers), |item| {
+            // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
+            // this item of both products, the gate first.
+            unsafe {
+                first.run_item(call.run.dot, item, workers);
+                second.run_item(call.run.dot, item, workers);
+            }
+        });
+        if let Some((format, to)) = behind {
+            call.worker.barrier();
+            // SAFETY: the caller's promise; rows are narrowed behind a barrier.
+            unsafe {
+                narrow_rows(call, &Narrowing { format, rows, k: columns, from: y.data, stride: columns, to });
+            };
+        }
+        return;
+    }
+    let blocks = behind.map_or(columns.div_ceil(GATE), |(format, _)| format.blocks(columns));
+    for block in 0..blocks {
+        let some = match behind {
+            Some((format, _)) => format.block(columns, block),
+            None => block * GATE..columns.min((block + 1) * GATE),
+        };
+        // As in `narrow_blocks`.
+        let stride = (some.len() + PADDING).min(columns);
+        let compact = |block: Block| block.data.wrapping_sub(some.start);
+        let (c, c_stride) = if behind.is_some() { (compact(y), stride) } else { (y.data, columns) };
+        let ends = [some.start, some.end];
+        let second = product(1, ends, c, c_stride, then(compact(gate), stride));
+        // SAFETY: the caller's promise; both places have room for a part of the columns, which begin at their first number.
+        unsafe {
+            narrow_multiply(call, &product(0, ends, compact(gate), stride, Then::Nothing));
+            narrow_multiply(call, &narrow::Product { narrowed: direct, ..second });
+            if let Some((format, to)) = behind {
+                let narrowing = Narrowing { format, rows, k: columns, from: c, stride, to };
+                (0..rows).for_each(|row| narrowing.run_block(call.run.isa, row, block));
+            }
         }
     }
 }

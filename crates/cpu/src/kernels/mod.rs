@@ -4,7 +4,7 @@
 //! A kernel is called by every worker of a team at once and shares its work out by itself. It may have barriers inside;
 //! the plan puts them between steps.
 
-use glassformer_graph::ops::{Attend, Keys, Lookup, Rotate, Sinusoid, Which};
+use glassformer_graph::ops::{Activation, Attend, Keys, Lookup, Rotate, Sinusoid, Which};
 use glassformer_graph::{Capacity, Op, Rows, Shape, Side};
 use glassformer_tensor::Coding;
 
@@ -50,12 +50,17 @@ pub(crate) enum Kernel {
     /// The same of what comes narrowed; x had `k` columns. Where what it writes goes to other such products alone, it narrows
     /// that itself.
     NarrowProduct { format: Format, k: usize, after: After, narrowed: Option<Format> },
+    /// The same with two weights, act(x Gᵀ) · x Wᵀ: x narrowed, G, W, perhaps both biases. What is behind y, and before y narrowed,
+    /// is a place for the gate.
+    NarrowGated { format: Format, k: usize, act: Activation, narrowed: Option<Format> },
     /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, for the number of its rows.
     NarrowWeightGrad,
     /// Narrows a value for products of weights in few bits.
     Code,
     /// A product of x narrowed so and a weight in few bits, perhaps a bias, perhaps what follows reads; x had `k` columns.
     CodedProduct { coding: Coding, k: usize, after: After },
+    /// The same with two weights, as [`Kernel::NarrowGated`] has them.
+    CodedGated { coding: Coding, k: usize, act: Activation },
     /// A lookup in a table of so many rows, in 8-bit integers as the B of a product.
     NarrowLookup { op: Lookup, words: usize },
     /// A lookup in a table of so many rows, in few bits.
@@ -74,8 +79,10 @@ impl Kernel {
             Self::Narrow(_)
             | Self::Product(_)
             | Self::NarrowProduct { .. }
+            | Self::NarrowGated { .. }
             | Self::Code
             | Self::CodedProduct { .. }
+            | Self::CodedGated { .. }
             | Self::NarrowLookup { .. }
             | Self::CodedLookup { .. }
             | Self::Copy => true,
@@ -377,8 +384,12 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::NarrowProduct { format, k, after, narrowed } => {
                 linear::narrow_product((*format, *k), *after, *narrowed, call);
             }
+            Kernel::NarrowGated { format, k, act, narrowed } => {
+                linear::narrow_gated((*format, *k), *act, *narrowed, call);
+            }
             Kernel::Code => coded::narrow(call),
             Kernel::CodedProduct { coding, k, after } => coded::product((*coding, *k), *after, call),
+            Kernel::CodedGated { coding, k, act } => coded::gated((*coding, *k), *act, call),
             Kernel::NarrowLookup { op, words } => coded::narrow_lookup(op, *words, call),
             Kernel::CodedLookup { op, coding, words } => coded::lookup(op, *coding, *words, call),
             Kernel::Turns(op) => position::turns(op, call),

@@ -55,7 +55,7 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-pub mod bend;
+pub(crate) mod bend;
 #[doc(hidden)]
 pub mod dispatch;
 mod maths;

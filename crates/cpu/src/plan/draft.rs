@@ -211,10 +211,15 @@ impl<'a> Draft<'a> {
             draft.of_value.insert(value, slot);
         }
         let fusions = Fusions::of(graph);
-        for (index, node) in graph.nodes().iter().enumerate() {
-            if !fusions.done.contains(&index) {
-                draft.node(node, fusions.products.get(&index), &fusions);
+        let nodes = graph.nodes();
+        let one = |&(gate, product): &(usize, usize)| draft.are_one(&nodes[gate], &nodes[product]);
+        let pairs: Vec<(usize, usize)> = fusions.gates().filter(one).collect();
+        for (index, node) in nodes.iter().enumerate() {
+            if fusions.done.contains(&index) || pairs.iter().any(|&(gate, _)| gate == index) {
+                continue;
             }
+            let gate = pairs.iter().find(|&&(_, product)| product == index).map(|&(gate, _)| &nodes[gate]);
+            draft.node(node, (fusions.products.get(&index), gate), &fusions);
         }
         let outputs = graph.outputs().iter().map(|&(_, value)| draft.output(value)).collect();
         draft.finish(outputs)
@@ -345,13 +350,15 @@ impl<'a> Draft<'a> {
         self.steps.push(Step { operands, inputs: count, phase, ..step });
     }
 
-    /// Appends `node`, with what follows it.
-    fn node(&mut self, node: &Node, fused: Option<&Fused>, fusions: &Fusions) {
+    /// Appends `node`, with what follows it, and its gate.
+    fn node(&mut self, node: &Node, (fused, gate): (Option<&Fused>, Option<&Node>), fusions: &Fusions) {
         let shapes: Vec<Shape> = node.inputs.iter().map(|&input| self.graph.shape(input)).collect();
         let needs = needs(&node.op, &shapes, self.capacity);
         self.scratch = self.scratch.max(needs.scratch);
         let after = fused.map_or(After::Nothing, |fused| fused.after);
-        let (mut step, mut inputs) = if let Some(narrow) = self.narrow(node, after) {
+        let (mut step, mut inputs) = if let (Some(gate), After::Gate(act)) = (gate, after) {
+            self.gated(gate, node, act)
+        } else if let Some(narrow) = self.narrow(node, after) {
             narrow
         } else if fused.is_some() {
             (Step::new(Kernel::Product(after), needs.work), self.inputs(node, &needs.reads))
@@ -360,7 +367,9 @@ impl<'a> Draft<'a> {
             (step, self.inputs(node, &needs.reads))
         };
 
-        inputs.extend(fused.and_then(|fused| fused.other).map(|other| self.value(other)));
+        if gate.is_none() {
+            inputs.extend(fused.and_then(|fused| fused.other).map(|other| self.value(other)));
+        }
 
         let mut outputs = Vec::new();
         for &value in fused.map_or(&node.outputs[..], |fused| std::slice::from_ref(&fused.output)) {
@@ -372,7 +381,13 @@ impl<'a> Draft<'a> {
         if needs.workspace > 0 {
             outputs.push(self.block(needs.workspace));
         }
-        if let Kernel::NarrowProduct { narrowed, .. } = &mut step.kernel {
+        if gate.is_some() {
+            let Slot { rows, width, .. } = self.slots[outputs[0]].slot;
+            outputs.push(self.inside(rows, width, self.slots[outputs[0]].life.floats));
+        }
+        if let Kernel::NarrowProduct { narrowed, .. } | Kernel::NarrowGated { narrowed, .. } =
+            &mut step.kernel
+        {
             let value = fused.map_or(node.outputs[0], |fused| fused.output);
             *narrowed = fusions.only_reader(value).and_then(|reader| self.format_for(value, reader));
             outputs.extend(narrowed.map(|format| self.narrowed_slot(value, Kind::Narrow(format))));

@@ -39,6 +39,9 @@ pub(super) struct Fusions {
     pub products: HashMap<usize, Fused>,
     /// The nodes that products do.
     pub done: HashSet<usize>,
+    /// Of products that a gate follows, the product that is the gate, if it reads the same rows and nothing else reads it: both can
+    /// be one step.
+    gates: HashMap<usize, usize>,
     readers: HashMap<Value, Reader>,
 }
 
@@ -58,9 +61,28 @@ impl Fusions {
             if fused.other.is_none_or(|other| before(other, product)) {
                 fusions.products.insert(product, fused);
                 fusions.done.insert(reader);
+                if let Some(gate) = fusions.gate_of(graph, product, &fused) {
+                    fusions.gates.insert(product, gate);
+                }
             }
         }
         fusions
+    }
+
+    /// The product that is the gate of `product`, which comes before it.
+    fn gate_of(&self, graph: &Graph, product: usize, fused: &Fused) -> Option<usize> {
+        let (After::Gate(_), Some(value)) = (fused.after, fused.other) else { return None };
+        let Origin::Node(gate, _) = graph.info(value).origin else { return None };
+        let (gate, nodes) = (gate.0, graph.nodes());
+        let (this, that) = (&nodes[product], &nodes[gate]);
+        let alike = this.inputs.len() == that.inputs.len() && this.inputs.first() == that.inputs.first();
+        let fits = matches!(that.op, Op::Linear(_)) && alike && self.only_reader(value).is_some();
+        fits.then_some(gate)
+    }
+
+    /// Pairs of a gate and the product that it gates.
+    pub fn gates(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
+        self.gates.iter().map(|(&product, &gate)| (gate, product))
     }
 
     /// The node that reads a value, where nobody else does.

@@ -1,6 +1,6 @@
 //! Products of what is not in `f32`: which steps they are, and what is narrowed for them.
 
-use glassformer_graph::ops::Lookup;
+use glassformer_graph::ops::{Activation, Lookup};
 use glassformer_graph::{Leaf, Node, Op, Origin, Shape, Value};
 use glassformer_tensor::Coding;
 
@@ -35,6 +35,33 @@ impl Draft<'_> {
             [self.narrowed(node.inputs[0], Kind::Narrow(format)), weight].into_iter().chain(bias).collect();
         let kernel = Kernel::NarrowProduct { format, k, after, narrowed: None };
         Some((Step::new(kernel, Work::Narrow { k }), inputs))
+    }
+
+    /// Whether a gate and the product that it gates are one step: both weights are held alike, in narrow numbers or few bits.
+    pub(super) fn are_one(&self, gate: &Node, product: &Node) -> bool {
+        let held = |node: &Node| node.inputs.get(1).map(|&weight| self.held(weight, Rule::of));
+        matches!(held(gate), Some(Held::Narrow(_) | Held::Coded(_))) && held(gate) == held(product)
+    }
+
+    /// The step of a gate and the product that it gates, with what they read.
+    pub(super) fn gated(&mut self, gate: &Node, product: &Node, act: Activation) -> (Step, Vec<SlotId>) {
+        let (x, k) = (product.inputs[0], self.graph.shape(product.inputs[0]).width);
+        let weights = [gate.inputs[1], product.inputs[1]];
+        let (kernel, kind, weights) = match self.held(weights[0], Rule::of) {
+            Held::Coded(coding) => {
+                let weights = weights.map(|weight| self.coded_constant(weight, coding));
+                (Kernel::CodedGated { coding, k, act }, Kind::Coded, weights)
+            }
+            Held::Narrow(format) => {
+                let weights = weights.map(|weight| self.narrow_constant(weight, format));
+                (Kernel::NarrowGated { format, k, act, narrowed: None }, Kind::Narrow(format), weights)
+            }
+            Held::Wide => unreachable!("`are_one` says that they are narrow"),
+        };
+        let biases = gate.inputs.get(2).into_iter().chain(product.inputs.get(2));
+        let biases: Vec<SlotId> = biases.map(|&bias| self.value(bias)).collect();
+        let inputs = [self.narrowed(x, kind)].into_iter().chain(weights).chain(biases).collect();
+        (Step::new(kernel, Work::Narrow { k: 2 * k }), inputs)
     }
 
     /// What the node of this number wants `value` narrowed to, where it multiplies it by a weight that is held narrow.
