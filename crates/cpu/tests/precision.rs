@@ -10,7 +10,10 @@ use common::{bits, run};
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::narrow::Dot;
 use glassformer_cpu::{Cpu, Precision};
-use glassformer_graph::{Backend, Batch, Capacity, Graph, Leaf, Span, State};
+use glassformer_graph::ops::{Activation, Gate, Ids, Linear, Lookup};
+use glassformer_graph::{
+    Backend, Batch, Builder, Capacity, Error, Graph, Leaf, Shape, Side, Span, State, Value,
+};
 use glassformer_tensor::Random;
 use layers::{Purpose, Stack, parameters};
 
@@ -80,6 +83,56 @@ fn neither_the_batch_nor_the_threads_change_a_bit() {
             for (alone, together) in alone.iter().zip(&expected) {
                 let last = together[together.len() - alone.len()..].to_vec();
                 assert!(bits(std::slice::from_ref(alone)) == bits(&[last]), "{precision:?} on {dot}: alone");
+            }
+        }
+    }
+}
+
+/// A gated layer, with biases or not; where it is `shown`, its gate is an output, and has a step of its own.
+fn gated(biased: bool, shown: bool) -> Result<Graph, Error> {
+    const WIDTH: usize = 96;
+    const HIDDEN: usize = 1160; // more than one block, and no whole number of tiles
+    let mut build = Builder::new();
+    let table = build.weight("table", Shape::fixed(77, WIDTH))?;
+    let x = build.add("embed", Lookup { ids: Ids::Tokens(Side::Target) }, &[table])?;
+    let linear = |build: &mut Builder, name: &str, x: Value, out: usize| {
+        let mut inputs = vec![x, build.weight(name, Shape::fixed(out, build.shape(x).width))?];
+        if biased {
+            inputs.push(build.weight(&format!("{name}.bias"), Shape::fixed(1, out))?);
+        }
+        build.add(name, Linear, &inputs)
+    };
+    let gate = linear(&mut build, "gate", x, HIDDEN)?;
+    let up = linear(&mut build, "up", x, HIDDEN)?;
+    let inner = build.add("inner", Gate { act: Activation::Silu }, &[gate, up])?;
+    let down = linear(&mut build, "down", inner, WIDTH)?;
+    build.output("down", down);
+    if shown {
+        build.output("gate", gate);
+    }
+    Ok(build.finish())
+}
+
+#[test]
+fn a_gate_in_one_step_has_the_bits_of_two() {
+    for (biased, lengths) in [(false, vec![(1, 3)]), (true, vec![(1, 40)]), (false, vec![(1, 150), (2, 170)])]
+    {
+        let batch = batch(&lengths);
+        let of = |cpu: &Cpu, shown: bool| {
+            let graph = Arc::new(gated(biased, shown).expect("it fits"));
+            let weights = parameters(&graph, Leaf::Weight);
+            let runner = cpu.prepare(&graph, &weights, &Capacity::of(&batch)).expect("it fits");
+            run(&*runner, &mut State::default(), &batch).expect("it was admitted")
+        };
+        for precision in NARROW {
+            for (dot, threads) in Dot::available().into_iter().flat_map(|dot| [(dot, 1), (dot, 2)]) {
+                let cpu = Cpu::with_isa(threads, dot.isa()).with_dot(dot).with_precision(precision);
+                let cpu = cpu.sharing_everything();
+                let (one, two) = (of(&cpu, false), of(&cpu, true));
+                assert!(
+                    bits(&one) == bits(&two[..1]),
+                    "{precision:?} on {dot}, {threads} threads, {lengths:?}"
+                );
             }
         }
     }
