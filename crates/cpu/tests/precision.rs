@@ -88,6 +88,25 @@ fn neither_the_batch_nor_the_threads_change_a_bit() {
     }
 }
 
+#[test]
+fn a_plan_for_many_rows_takes_few_another_way_to_the_same_bits() {
+    let few = [(1, 40)];
+    let many: Vec<(u64, usize)> = (0..12).map(|seed| (seed, 60)).collect();
+    let graph = Arc::new(stack());
+    let weights = parameters(&graph, Leaf::Weight);
+    for precision in NARROW {
+        let cpu = |threads: usize| Cpu::new(threads).with_precision(precision).sharing_everything();
+        let (cpu, alone) = (cpu(2), cpu(1));
+        let runner = cpu.prepare(&graph, &weights, &Capacity::of(&batch(&many))).expect("it fits");
+        let mut state = State::default();
+        for lengths in [&few[..], &many, &few] {
+            let batch = batch(lengths);
+            let found = run(&*runner, &mut state, &batch).expect("it was admitted");
+            assert!(bits(&found) == bits(&outputs(&alone, &batch)), "{precision:?}, {} texts", lengths.len());
+        }
+    }
+}
+
 /// A gated layer, with biases or not; where it is `shown`, its gate is an output, and has a step of its own.
 fn gated(biased: bool, shown: bool) -> Result<Graph, Error> {
     const WIDTH: usize = 96;

@@ -131,11 +131,17 @@ pub(super) fn turns(spans: &[Span], each: usize) -> impl Iterator<Item = Range<u
     })
 }
 
-/// How `rows` rows are dealt out to `workers`, at most `most` at once: so many at a time, and how often.
+/// How `rows` rows are dealt out to `workers`, at most `most` at once: so many at a time, and how often. They come in strips, or in
+/// halves of strips where the last would have little to do otherwise.
 pub(super) fn deal(rows: usize, workers: usize, most: usize) -> (usize, usize) {
     let turns = workers * rows.div_ceil(workers * most).max(1);
-    let each = rows.div_ceil(turns).next_multiple_of(STRIP).min(most);
-    (each, rows.div_ceil(each.max(1)))
+    let by = |strip: usize| {
+        let each = rows.div_ceil(turns).next_multiple_of(strip).min(most);
+        (each, rows.div_ceil(each.max(1)))
+    };
+    let (each, turns) = by(STRIP);
+    let last = (rows + each).saturating_sub(turns * each);
+    if 2 * last < each { by(STRIP / 2) } else { (each, turns) }
 }
 
 #[cfg(test)]
@@ -174,7 +180,9 @@ mod tests {
     #[test]
     fn turns_are_a_multiple_of_the_workers_where_there_are_enough_rows() {
         assert_eq!(deal(1024, 2, 128), (128, 8));
-        assert_eq!(deal(300, 2, 128), (96, 4));
-        assert_eq!(deal(129, 1, 128), (96, 2));
+        assert_eq!(deal(300, 2, 128), (80, 4));
+        assert_eq!(deal(129, 1, 128), (80, 2));
+        assert_eq!(deal(96, 2, 128), (64, 2));
+        assert_eq!(deal(80, 2, 128), (48, 2));
     }
 }

@@ -9,11 +9,12 @@ use std::collections::HashMap;
 use glassformer_graph::ops::{Attend, Direction, Pairing, Rotate, Sinusoid, Turns, Which};
 use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Side, Value};
 
-use super::band::{self, LONGEST, Seen, Stretch};
+use super::band::{self, Seen, Stretch};
 use super::constants::Wanted;
+pub(super) use super::deal::Deal;
 use super::fuse::{After, Fused, Fusions};
 use super::layout::{Life, lines, place};
-use super::precision::{Choice, Precision};
+use super::precision::Choice;
 use crate::gemm::Packed;
 use crate::kernels::{Access, Kernel, Packs, Reads, Work, needs};
 use crate::narrow::{Format, Narrowing, Turn, coded};
@@ -100,35 +101,28 @@ pub(super) struct Drafted {
     pub scratch: usize,
 }
 
-/// Who takes rows through bands.
-#[derive(Clone, Copy)]
-pub(super) struct Deal {
-    pub workers: usize,
-    /// How many rows each takes at once.
-    pub rows: usize,
-    /// So many rows for each are worth it.
-    least: usize,
-}
-
-impl Deal {
-    /// At most `rows` rows at once where somebody said so, or one sequence of those that may be dealt out as wholes.
-    pub fn new(workers: usize, rows: Option<usize>, precision: Precision, capacity: &Capacity) -> Self {
-        let of = |side: Side| if is_short(capacity, side) { capacity.side(side).keys } else { 0 };
-        let longest = of(Side::Source).max(of(Side::Target));
-        let usual = if precision == Precision::F32 { band::ROWS } else { band::NARROW_ROWS };
-        let least = rows.unwrap_or(band::ROWS).max(longest);
-        Self { workers, rows: rows.unwrap_or(usual).max(longest), least }
+impl Drafted {
+    /// Whether it holds something for each pair of a query and a key: a capacity cannot tell whether they all fit.
+    pub fn holds_pairs(&self) -> bool {
+        self.slots.iter().any(|slot| matches!(slot.rows, Count::Pairs(_)))
     }
 
-    /// Whether a run of so many rows goes by bands.
-    pub fn bands(self, rows: usize) -> bool {
-        rows > self.workers * self.least
+    /// Wants what `other` wants, and lets it want the rest: both read the same constants then.
+    pub fn want_with(&mut self, other: &mut Self) {
+        let mut place = |wanted: &Wanted| {
+            other.wanted.iter().position(|known| known == wanted).unwrap_or_else(|| {
+                other.wanted.push(wanted.clone());
+                other.wanted.len() - 1
+            })
+        };
+        let places: Vec<usize> = self.wanted.iter().map(&mut place).collect();
+        for slot in &mut self.slots {
+            if let Home::Constant(index) = &mut slot.home {
+                *index = places[*index];
+            }
+        }
+        self.wanted.clear();
     }
-}
-
-/// Whether the sequences of this side are so short that one worker may take some through everything.
-fn is_short(capacity: &Capacity, side: Side) -> bool {
-    capacity.side(side).keys <= LONGEST
 }
 
 /// A slot while the draft grows.
@@ -256,7 +250,7 @@ impl<'a> Draft<'a> {
         let seen: Vec<Seen> = self.slots.iter().enumerate().map(seen).collect();
         let many = |rows: Rows| self.deal.bands(self.capacity.count(rows));
         let (stretches, inside) =
-            band::stretches(&self.steps, &seen, |side| is_short(self.capacity, side), many);
+            band::stretches(&self.steps, &seen, |side| self.deal.takes_wholes(self.capacity, side), many);
         for (grown, _) in self.slots.iter_mut().zip(&inside).filter(|(_, inside)| **inside) {
             grown.life.floats = match grown.contents {
                 Contents::Rows => self.deal.rows * grown.slot.width,

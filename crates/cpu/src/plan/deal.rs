@@ -1,0 +1,97 @@
+//! Who takes which rows through bands, and from how many on.
+
+use glassformer_graph::{Capacity, Graph, Op, Rows, Side};
+
+use super::band::{LONGEST, NARROW_ROWS, ROWS};
+use super::precision::Precision;
+use crate::kernels::Kernel;
+
+/// Who takes rows through bands.
+#[derive(Clone, Copy)]
+pub(super) struct Deal {
+    pub workers: usize,
+    /// How many rows each takes at once.
+    pub rows: usize,
+    /// So many rows for each are worth it.
+    least: usize,
+    /// Whether an encoder's attention is part of the band, and sequences are taken as wholes.
+    wholes: bool,
+}
+
+impl Deal {
+    /// For this graph, and for fewer rows where that is another deal, with the capacity of those. Each of the `workers` takes at most
+    /// `rows` rows at once where somebody said so.
+    pub fn of(
+        graph: &Graph,
+        capacity: &Capacity,
+        (workers, rows): (usize, Option<usize>),
+        precision: Precision,
+    ) -> (Self, Option<(Self, Capacity)>) {
+        let usual = if precision == Precision::F32 { ROWS } else { NARROW_ROWS };
+        let worth = if precision == Precision::F32 { ROWS } else { worth(graph) };
+        let apart =
+            Self { workers, rows: rows.unwrap_or(usual), least: rows.unwrap_or(worth), wholes: false };
+        let of = |side: Side| if looks_at_itself(graph, side) { capacity.side(side).keys } else { 0 };
+        let longest = [Side::Source, Side::Target].map(of).into_iter().max().unwrap_or(0);
+        if longest == 0 || longest > LONGEST {
+            return (apart, None);
+        }
+        let wholes = Self {
+            rows: rows.unwrap_or(usual).max(longest),
+            least: rows.unwrap_or(ROWS).max(longest),
+            wholes: true,
+            ..apart
+        };
+        // What wholes are not worth it for.
+        let mut few = *capacity;
+        for side in [&mut few.source, &mut few.target] {
+            side.rows = side.rows.min(workers * wholes.least);
+            side.picked = side.picked.min(side.rows);
+            side.sequences = side.sequences.min(side.rows);
+        }
+        let apart = Self { rows: apart.rows.min(wholes.least), ..apart };
+        (wholes, (apart.least < wholes.least).then_some((apart, few)))
+    }
+
+    /// Whether a run of so many rows goes by bands.
+    pub fn bands(self, rows: usize) -> bool {
+        rows > self.workers * self.least
+    }
+
+    /// Whether workers take whole sequences of this side through its attentions: they are so short that there is room.
+    pub fn takes_wholes(self, capacity: &Capacity, side: Side) -> bool {
+        self.wholes && capacity.side(side).keys <= LONGEST
+    }
+}
+
+/// Whether the sequences of this side look at themselves in a step that goes by sequences.
+fn looks_at_itself(graph: &Graph, side: Side) -> bool {
+    let of_side = |op: &Op| Kernel::Op(op.clone()).by_sequences() == Some(side);
+    graph.nodes().iter().any(|node| of_side(&node.op))
+}
+
+/// How many rows are worth it for a worker.
+///
+/// Workers that share the columns of a product move its rows between their caches; workers that share the rows all read all of its
+/// weights. So it depends on how many weights there are for each number of a row. A model of width 384 won from 48 rows on, by 1.4
+/// times with 128; one of width 768 from about 64 rows on, by 1.2 times.
+fn worth(graph: &Graph) -> usize {
+    const SHARE: usize = 17;
+    let by_row = |rows: Rows| matches!(rows, Rows::Tokens(_));
+    let (mut weights, mut numbers) = (0, 1);
+    for node in graph.nodes() {
+        for &output in &node.outputs {
+            let shape = graph.shape(output);
+            if by_row(shape.rows) {
+                numbers += shape.width;
+                if let Op::Linear(_) = node.op {
+                    weights += graph.shape(node.inputs[0]).width * shape.width;
+                }
+            }
+        }
+    }
+    (weights / numbers / SHARE).clamp(LEAST, ROWS)
+}
+
+/// Fewer rows than these are less than the tiles of a product take at once.
+const LEAST: usize = 16;
