@@ -12,6 +12,9 @@ use crate::lanes::{LANES, Lanes};
 /// Registers of columns that are summed over rows at once.
 const ABREAST: usize = 4;
 
+/// Parts whose moments are computed before the first of them is normed.
+const AT_ONCE: usize = 8;
+
 /// What a norm needs of one row: a number near its mean, what is missing to the mean, one over the deviation.
 ///
 /// The mean is kept in two parts because one `f32` is not enough: where it is a hundred deviations from zero, its last
@@ -106,21 +109,45 @@ unsafe fn norm_parts<L: Lanes>(
     (gamma, beta): (*const f32, *const f32),
     (parts, size): (usize, usize),
 ) {
-    for part in 0..parts {
-        // SAFETY: part `part` lies within x and y; columns stay below `size`.
+    // Moments are long chains of operations. Those of several parts, one after the other, are computed at the same time.
+    let mut moments = [Moments { near: 0.0, rest: 0.0, inverse: 0.0 }; AT_ONCE];
+    for first in (0..parts).step_by(AT_ONCE) {
+        let some = AT_ONCE.min(parts - first);
+        // SAFETY: these parts lie within x and y; columns stay below `size`.
         unsafe {
-            let (x, y) = (x.add(part * size), y.add(part * size));
-            let row = moments::<L>(op, x, size);
-            let mut j = 0;
-            while j < size {
-                let some = LANES.min(size - j);
-                let n = row.normed(load::<L>(x.add(j), some));
-                let gain = load::<L>(gamma.add(j), some);
-                let bias = if beta.is_null() { L::zero() } else { load::<L>(beta.add(j), some) };
-                store(n.fma(gain, bias), y.add(j), some);
-                j += LANES;
+            for (part, moments) in moments[..some].iter_mut().enumerate() {
+                *moments = self::moments::<L>(op, x.add((first + part) * size), size);
+            }
+            for (part, moments) in moments[..some].iter().enumerate() {
+                let at = (first + part) * size;
+                apply::<L>(moments, (x.add(at), y.add(at)), (gamma, beta), size);
             }
         }
+    }
+}
+
+/// Norms one part.
+///
+/// # Safety
+/// As for [`norm_parts`].
+#[inline(always)]
+unsafe fn apply<L: Lanes>(
+    moments: &Moments,
+    (x, y): (*const f32, *mut f32),
+    (gamma, beta): (*const f32, *const f32),
+    size: usize,
+) {
+    let mut j = 0;
+    while j < size {
+        let some = LANES.min(size - j);
+        // SAFETY: the caller's promise; columns stay below `size`.
+        unsafe {
+            let n = moments.normed(load::<L>(x.add(j), some));
+            let gain = load::<L>(gamma.add(j), some);
+            let bias = if beta.is_null() { L::zero() } else { load::<L>(beta.add(j), some) };
+            store(n.fma(gain, bias), y.add(j), some);
+        }
+        j += LANES;
     }
 }
 
