@@ -7,24 +7,9 @@ use super::Call;
 use super::linear::finish;
 use super::split::over_rows;
 use crate::narrow;
-use crate::narrow::coded::{Product, Rows, Weight};
+use crate::narrow::coded::{Product, Weight};
 use crate::plan::After;
 use crate::then::{Other, Then};
-
-/// Rows narrowed for products. Input: x. Output: as [`Rows`] writes it.
-///
-/// # Safety
-/// As [`Call`] says; the output has room for all rows.
-pub(super) unsafe fn narrow(call: Call<'_>) {
-    let (x, to) = (call.inputs[0], call.outputs[0].data);
-    let narrowing = Rows { rows: x.rows, k: x.width, from: x.data, stride: x.width, to };
-    over_rows(call.worker, x.rows, x.width, |rows| {
-        for row in rows {
-            // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
-            unsafe { narrowing.run_row(call.run.isa, row) };
-        }
-    });
-}
 
 /// `y = after(x Wᵀ + b)`. Inputs: x narrowed, W coded, perhaps b, perhaps what `after` reads; x had `k` columns.
 ///

@@ -10,7 +10,7 @@ use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
-use crate::narrow::{self, Format, Narrowing, Turn, Turning};
+use crate::narrow::{self, Format, Kind, Narrowing, Turn, Turning};
 use crate::plan::After;
 use crate::then::{Other, Then};
 
@@ -111,15 +111,18 @@ pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
     unsafe { multiply(call, &product, scratch) };
 }
 
-/// Rows narrowed for products. Input: x. Output: as [`Narrowing`] writes it.
+/// Rows narrowed for products. Input: x. Output: as [`Kind`] writes it.
 ///
 /// # Safety
 /// As [`Call`] says; the output has room for all rows.
-pub(super) unsafe fn narrow(format: Format, call: Call<'_>) {
+pub(super) unsafe fn narrow(kind: Kind, call: Call<'_>) {
     let (x, to) = (call.inputs[0], call.outputs[0].data);
-    let narrowing = Narrowing { format, rows: x.rows, k: x.width, from: x.data, stride: x.width, to };
-    // SAFETY: the caller's promise.
-    unsafe { narrow_rows(call, &narrowing) };
+    over_rows(call.worker, x.rows, x.width, |rows| {
+        for row in rows {
+            // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
+            unsafe { kind.run_row(call.run.isa, (x.rows, x.width), (x.data, to), row) };
+        }
+    });
 }
 
 /// # Safety

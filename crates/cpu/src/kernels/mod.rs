@@ -4,13 +4,13 @@
 //! A kernel is called by every worker of a team at once and shares its work out by itself. It may have barriers inside;
 //! the plan puts them between steps.
 
-use glassformer_graph::ops::{Activation, Attend, Keys, Lookup, Rotate, Sinusoid, Which};
+use glassformer_graph::ops::{Activation, Attend, Keys, Lookup, Norm, Rotate, Sinusoid, Which};
 use glassformer_graph::{Capacity, Op, Rows, Shape, Side};
 use glassformer_tensor::Coding;
 
 use crate::context::{Block, Context};
 use crate::gemm::Product;
-use crate::narrow::{Format, Turn};
+use crate::narrow::{Format, Kind, Turn};
 use crate::plan::After;
 use crate::team::Worker;
 
@@ -42,7 +42,9 @@ pub(crate) enum Kernel {
     /// Packs a value as the B of a product.
     Pack(Packs),
     /// Narrows a value as the A of a product.
-    Narrow(Format),
+    Narrow(Kind),
+    /// A norm, which narrows what it writes: a further output.
+    NarrowNorm(Norm, Kind),
     /// Makes a value an operand of a product in `bf16`, where it changes at every run, or has its columns for rows.
     Turn(Turn),
     /// A product, and what follows it: x, W packed, perhaps a bias, perhaps what follows reads.
@@ -55,8 +57,6 @@ pub(crate) enum Kernel {
     NarrowGated { format: Format, k: usize, act: Activation, narrowed: Option<Format> },
     /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, for the number of its rows.
     NarrowWeightGrad,
-    /// Narrows a value for products of weights in few bits.
-    Code,
     /// A product of x narrowed so and a weight in few bits, perhaps a bias, perhaps what follows reads; x had `k` columns.
     CodedProduct { coding: Coding, k: usize, after: After },
     /// The same with two weights, as [`Kernel::NarrowGated`] has them.
@@ -77,10 +77,10 @@ impl Kernel {
         match self {
             Self::Op(op) => op_is_by_rows(op),
             Self::Narrow(_)
+            | Self::NarrowNorm(..)
             | Self::Product(_)
             | Self::NarrowProduct { .. }
             | Self::NarrowGated { .. }
-            | Self::Code
             | Self::CodedProduct { .. }
             | Self::CodedGated { .. }
             | Self::NarrowLookup { .. }
@@ -377,7 +377,8 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
         match kernel {
             Kernel::Op(op) => run_op(op, call, scratch),
             Kernel::Pack(packs) => linear::pack(*packs, call),
-            Kernel::Narrow(format) => linear::narrow(*format, call),
+            Kernel::Narrow(kind) => linear::narrow(*kind, call),
+            Kernel::NarrowNorm(op, kind) => norm::norm(op, Some(*kind), call),
             Kernel::Turn(turn) => linear::turn(*turn, call),
             Kernel::NarrowWeightGrad => linear::narrow_weight_grad(call),
             Kernel::Product(after) => linear::linear(*after, call, scratch),
@@ -387,7 +388,6 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::NarrowGated { format, k, act, narrowed } => {
                 linear::narrow_gated((*format, *k), *act, *narrowed, call);
             }
-            Kernel::Code => coded::narrow(call),
             Kernel::CodedProduct { coding, k, after } => coded::product((*coding, *k), *after, call),
             Kernel::CodedGated { coding, k, act } => coded::gated((*coding, *k), *act, call),
             Kernel::NarrowLookup { op, words } => coded::narrow_lookup(op, *words, call),
@@ -424,7 +424,7 @@ unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
             Op::Gate(op) => bend::gate(op.act, call),
             Op::GateGrad(op) => bend::gate_grad(op.act, call),
             Op::Dropout(op) => map::dropout(op, call),
-            Op::Norm(op) => norm::norm(op, call),
+            Op::Norm(op) => norm::norm(op, None, call),
             Op::NormGrad(op) => norm::norm_grad(op, call),
             Op::Softmax(_) => softmax::softmax(call),
             Op::SoftmaxGrad(_) => softmax::softmax_grad(call),

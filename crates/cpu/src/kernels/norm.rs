@@ -8,6 +8,7 @@ use super::row::{Dot, Sums, Total, load, splat_first, store, sums};
 use super::split::{over_columns, over_rows};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
+use crate::narrow::Kind;
 
 /// Registers of columns that are summed over rows at once.
 const ABREAST: usize = 4;
@@ -81,9 +82,11 @@ impl Moments {
     }
 }
 
+/// Inputs x, γ and, for some kinds, β. Outputs y, and y narrowed, if it is.
+///
 /// # Safety
-/// As [`Call`] says; inputs x, γ and, for some kinds, β.
-pub(super) unsafe fn norm(op: &Norm, call: Call<'_>) {
+/// As [`Call`] says.
+pub(super) unsafe fn norm(op: &Norm, narrowed: Option<Kind>, call: Call<'_>) {
     let (x, gamma, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let beta = call.inputs.get(2).map_or(std::ptr::null(), |beta| beta.data.cast_const());
     over_rows(call.worker, y.rows, y.width, |rows| {
@@ -91,9 +94,16 @@ pub(super) unsafe fn norm(op: &Norm, call: Call<'_>) {
         // SAFETY: `isa` is this machine's; these rows lie within x and y, γ and β are as wide as a part, and nobody
         // else writes these rows.
         unsafe {
-            let (x, y) = (x.data.add(at), y.data.add(at));
+            let (x, to) = (x.data.add(at), y.data.add(at));
             let (parts, size) = (rows.len() * op.parts, gamma.width);
-            dispatch!(call.run.isa, |L| norm_parts::<L>(op, (x, y), (gamma.data, beta), (parts, size)));
+            dispatch!(call.run.isa, |L| norm_parts::<L>(op, (x, to), (gamma.data, beta), (parts, size)));
+        }
+        if let Some(kind) = narrowed {
+            let to = call.outputs[1].data;
+            // SAFETY: as above; the planner gave the second output its size.
+            rows.for_each(|row| unsafe {
+                kind.run_row(call.run.isa, (y.rows, y.width), (y.data, to), row);
+            });
         }
     });
 }

@@ -27,6 +27,7 @@ mod dot;
 mod finish;
 #[cfg(target_arch = "x86_64")]
 mod flow;
+mod kind;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod patch;
@@ -40,6 +41,7 @@ mod weight;
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::Tiles;
 pub use dot::Dot;
+pub use kind::Kind;
 pub use rows::Narrowing;
 pub use turn::{Turn, Turning};
 pub use weight::Weight;

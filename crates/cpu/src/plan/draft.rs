@@ -17,7 +17,7 @@ use super::layout::{Life, lines, place};
 use super::precision::Choice;
 use crate::gemm::Packed;
 use crate::kernels::{Access, Kernel, Packs, Reads, Work, needs};
-use crate::narrow::{Format, Narrowing, Turn, coded};
+use crate::narrow::{Kind, Turn};
 
 mod narrow;
 
@@ -141,23 +141,6 @@ enum Contents {
     Rows,
     /// Rows of so many numbers, narrowed.
     Narrowed(Kind, usize),
-}
-
-/// What rows of activations are narrowed for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Kind {
-    Narrow(Format),
-    Coded,
-}
-
-impl Kind {
-    /// Floats that so many rows of `k` numbers take.
-    fn floats(self, rows: usize, k: usize) -> usize {
-        match self {
-            Self::Narrow(format) => Narrowing::len(format, rows, k),
-            Self::Coded => coded::Rows::len(rows, k),
-        }
-    }
 }
 
 pub(super) struct Draft<'a> {

@@ -7,9 +7,9 @@ use glassformer_tensor::Coding;
 use super::super::constants::Wanted;
 use super::super::fuse::After;
 use super::super::precision::{About, Held, Rule};
-use super::{Contents, Draft, Kind, SlotId, Step};
+use super::{Contents, Draft, Life, SlotId, Step};
 use crate::kernels::{Kernel, Work};
-use crate::narrow::{Format, Turn, Turning, Weight, coded};
+use crate::narrow::{Format, Kind, Turn, Turning, Weight, coded};
 
 impl Draft<'_> {
     /// The step of `node` with narrow numbers, and its inputs, where it is a product that is not done in `f32`.
@@ -164,16 +164,28 @@ impl Draft<'_> {
         if let Some(&slot) = self.narrowed.get(&(value, kind)) {
             return slot;
         }
-        let from = self.value(value);
-        let kernel = match kind {
-            Kind::Narrow(format) => Kernel::Narrow(format),
-            Kind::Coded => Kernel::Code,
-        };
-        let to = self.narrowed_slot(value, kind);
+        let (from, to) = (self.value(value), self.narrowed_slot(value, kind));
+        if self.norm_narrows(from, to, kind) {
+            return to;
+        }
         // Where it has been there for a while, beside what comes before: then it costs no barrier.
         let phase = self.slots[from].ready.max(self.phase.saturating_sub(1));
-        self.step(phase, Step::new(kernel, Work::First), vec![from], &[to]);
+        self.step(phase, Step::new(Kernel::Narrow(kind), Work::First), vec![from], &[to]);
         to
+    }
+
+    /// Lets the norm that writes `from` narrow it too, where it comes from one: its rows are near then.
+    fn norm_narrows(&mut self, from: SlotId, to: SlotId, kind: Kind) -> bool {
+        let Some(step) = self.steps.iter_mut().find(|step| step.operands[step.inputs..] == [from]) else {
+            return false;
+        };
+        let Kernel::Op(Op::Norm(norm)) = step.kernel else { return false };
+        step.kernel = Kernel::NarrowNorm(norm, kind);
+        step.operands.push(to);
+        let grown = &mut self.slots[to];
+        grown.ready = step.phase + 1;
+        grown.life = Life { first: step.phase, last: step.phase, ..grown.life };
+        true
     }
 
     /// Where `value` will be narrowed.

@@ -1,0 +1,45 @@
+//! The two ways in which rows of activations are narrowed.
+
+use super::{Format, Narrowing, coded};
+use crate::isa::Isa;
+
+/// What rows of activations are narrowed for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// Products of narrow numbers.
+    Narrow(Format),
+    /// Products of weights in few bits.
+    Coded,
+}
+
+impl Kind {
+    /// How many `f32` so many narrowed rows of `k` numbers take.
+    pub fn floats(self, rows: usize, k: usize) -> usize {
+        match self {
+            Self::Narrow(format) => Narrowing::len(format, rows, k),
+            Self::Coded => coded::Rows::len(rows, k),
+        }
+    }
+
+    /// Narrows row number `row` of `rows` rows of `k` numbers, one after the other from `from` on.
+    ///
+    /// # Safety
+    /// As for [`Narrowing::run_row`].
+    pub unsafe fn run_row(
+        self,
+        isa: Isa,
+        (rows, k): (usize, usize),
+        (from, to): (*const f32, *mut f32),
+        row: usize,
+    ) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self {
+                Self::Narrow(format) => {
+                    Narrowing { format, rows, k, from, stride: k, to }.run_row(isa, row);
+                }
+                Self::Coded => coded::Rows { rows, k, from, stride: k, to }.run_row(isa, row),
+            }
+        }
+    }
+}
