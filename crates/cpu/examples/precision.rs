@@ -6,7 +6,7 @@
 
 use glassformer_cpu::ceilings;
 use glassformer_cpu::isa::Isa;
-use glassformer_cpu::narrow::{Dot, Format, Narrowing, Product, Weight};
+use glassformer_cpu::narrow::{Dot, Format, Narrowing, Product, Target, Weight};
 use glassformer_cpu::team::Team;
 use glassformer_cpu::then::Then;
 use glassformer_tensor::{Buffer, Random};
@@ -128,7 +128,7 @@ impl Data {
             c_stride: columns,
             bias: None,
             then: Then::Nothing,
-            narrowed: None,
+            target: Target::Wide,
         };
         Self { shape: (rows, k, columns), weight, narrowing, product, _buffers: [a, narrowed, c] }
     }

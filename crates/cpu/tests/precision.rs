@@ -10,9 +10,11 @@ use common::{bits, run};
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::narrow::Dot;
 use glassformer_cpu::{Cpu, Precision};
-use glassformer_graph::ops::{Activation, Gate, Ids, Linear, Lookup};
+use glassformer_graph::ops::{
+    Activation, Attend, Gate, Ids, Keys, Linear, Lookup, Pattern, Reach, Relative, Who,
+};
 use glassformer_graph::{
-    Backend, Batch, Builder, Capacity, Error, Graph, Leaf, Shape, Side, Span, State, Value,
+    Backend, Batch, Builder, Capacity, Error, Graph, Leaf, Rows, Shape, Side, Span, State, Value,
 };
 use glassformer_tensor::Random;
 use layers::{Purpose, Stack, parameters};
@@ -103,6 +105,59 @@ fn a_plan_for_many_rows_takes_few_another_way_to_the_same_bits() {
             let batch = batch(lengths);
             let found = run(&*runner, &mut state, &batch).expect("it was admitted");
             assert!(bits(&found) == bits(&outputs(&alone, &batch)), "{precision:?}, {} texts", lengths.len());
+        }
+    }
+}
+
+/// An encoder's attention of so many heads; where they are `shown`, queries, keys and values are outputs, and so they are wide.
+fn attended(heads: usize, shown: bool) -> Result<Graph, Error> {
+    const WIDTH: usize = 192;
+    let mut build = Builder::new();
+    let table = build.weight("table", Shape::fixed(77, WIDTH))?;
+    let x = build.add("embed", Lookup { ids: Ids::Tokens(Side::Target) }, &[table])?;
+    let mut of_rows = Vec::new();
+    for name in ["q", "k", "v"] {
+        let w = build.weight(name, Shape::fixed(WIDTH, WIDTH))?;
+        let b = build.weight(&format!("{name}.bias"), Shape::fixed(1, WIDTH))?;
+        of_rows.push(build.add(name, Linear, &[x, w, b])?);
+    }
+    let size = WIDTH / heads;
+    let attend = Attend {
+        side: Side::Target,
+        heads,
+        key_heads: heads,
+        size,
+        scale: 1.0 / (size as f32).sqrt(),
+        keys: Keys::Rows(Rows::Tokens(Side::Target)),
+        who: Who::Every,
+        reach: Reach::Both,
+        pattern: Pattern::Dense,
+        relative: Relative::None,
+    };
+    let y = build.add("attended", attend, &of_rows)?;
+    build.output("y", y);
+    for value in of_rows.into_iter().filter(|_| shown) {
+        build.output("shown", value);
+    }
+    Ok(build.finish())
+}
+
+#[test]
+fn an_attention_of_halves_has_the_bits_of_a_wide_one() {
+    for lengths in [vec![(1, 1)], vec![(1, 17), (2, 40)], vec![(1, 150), (2, 3), (3, 170)]] {
+        let batch = batch(&lengths);
+        for (heads, precision) in [(6, Precision::Bf16), (3, Precision::Int8), (6, Precision::Int8)] {
+            let of = |threads: usize, shown: bool| {
+                let graph = Arc::new(attended(heads, shown).expect("it fits"));
+                let weights = parameters(&graph, Leaf::Weight);
+                let cpu = Cpu::new(threads).with_precision(precision).sharing_everything();
+                let runner = cpu.prepare(&graph, &weights, &Capacity::of(&batch)).expect("it fits");
+                run(&*runner, &mut State::default(), &batch).expect("it was admitted")
+            };
+            let wide = of(1, true);
+            for threads in [1, 2] {
+                assert!(bits(&of(threads, false)) == bits(&wide[..1]), "{precision:?}, {heads}, {lengths:?}");
+            }
         }
     }
 }

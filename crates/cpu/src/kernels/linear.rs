@@ -10,7 +10,7 @@ use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
-use crate::narrow::{self, Format, Kind, Narrowing, Turn, Turning};
+use crate::narrow::{self, Format, Kind, Narrowing, Target, Turn, Turning};
 use crate::plan::After;
 use crate::then::{Other, Then};
 
@@ -67,6 +67,18 @@ unsafe fn multiply(call: Call<'_>, product: &Product, scratch: &mut [f32]) {
         // has this tile.
         unsafe { product.run_tile(call.run.isa, tile, scratch) };
     });
+}
+
+/// What else becomes of what a product writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum Narrowed {
+    /// Nothing.
+    #[default]
+    No,
+    /// It is narrowed for products in this format, which alone read it.
+    For(Format),
+    /// It is an attention's, which reads it times this and rounded to `bf16`: so it is written, and nothing else.
+    Halves(f32),
 }
 
 /// What `after` does, and the bias, if there is one: the inputs behind x and W.
@@ -137,41 +149,46 @@ unsafe fn narrow_rows(call: Call<'_>, narrowing: &Narrowing) {
 }
 
 /// `y = after(x Wᵀ + b)` with narrow numbers. Inputs: x narrowed, W narrow, perhaps b, perhaps what `after` reads; x had `k`
-/// columns. Outputs: y, and y narrowed in the second format, if there is one; then y itself is only a place to work in.
+/// columns. Outputs: y, and y narrowed in the second format, if there is one; then y itself is only a place to work in. Or y is
+/// halves alone.
 ///
 /// # Safety
 /// As [`Call`] says.
 pub(super) unsafe fn narrow_product(
     (format, k): (Format, usize),
     after: After,
-    narrowed: Option<Format>,
+    narrowed: Narrowed,
     call: Call<'_>,
 ) {
     let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+    let (columns, target) = match narrowed {
+        Narrowed::Halves(scale) => (2 * y.width, Target::Halves(scale)),
+        Narrowed::No | Narrowed::For(_) => (y.width, Target::Wide),
+    };
     let product = narrow::Product {
         format,
         rows: y.rows,
         k,
-        columns: y.width,
-        some: [0, y.width],
+        columns,
+        some: [0, columns],
         a: x.data,
         b: w.data,
         c: y.data,
-        c_stride: y.width,
+        c_stride: columns,
         bias,
         then,
-        narrowed: None,
+        target,
     };
     let to = call.outputs.get(1).map(|block| block.data);
     // SAFETY: the caller's promise.
     unsafe {
         match (narrowed, to) {
-            (Some(Format::Bf16), narrowed) if format == Format::Bf16 => {
-                narrow_multiply(call, &narrow::Product { narrowed, ..product });
+            (Narrowed::For(Format::Bf16), Some(to)) if format == Format::Bf16 => {
+                narrow_multiply(call, &narrow::Product { target: Target::Tiles(to), ..product });
             }
-            (Some(format), Some(to)) => narrow_blocks(call, &product, format, to),
-            (Some(_) | None, _) => narrow_multiply(call, &product),
+            (Narrowed::For(format), Some(to)) => narrow_blocks(call, &product, format, to),
+            (Narrowed::For(_) | Narrowed::No | Narrowed::Halves(_), _) => narrow_multiply(call, &product),
         }
     }
 }
@@ -227,7 +244,7 @@ const GATE: usize = 1024;
 pub(super) unsafe fn narrow_gated(
     (format, k): (Format, usize),
     act: Activation,
-    narrowed: Option<Format>,
+    narrowed: Narrowed,
     call: Call<'_>,
 ) {
     let (x, y, gate) = (call.inputs[0], call.outputs[0], call.outputs[1]);
@@ -247,20 +264,20 @@ pub(super) unsafe fn narrow_gated(
             c_stride,
             bias: call.inputs.get(3 + which).map(|bias| bias.data.cast_const()),
             then,
-            narrowed: None,
+            target: Target::Wide,
         };
     let then = |start: *const f32, stride: usize| Then::Gate(call.run.bent(act), Other { start, stride });
     // What a product in `bf16` narrows itself, and what is narrowed behind it.
     let (direct, behind) = match (narrowed, to) {
-        (Some(Format::Bf16), to) if format == Format::Bf16 => (to, None),
-        (Some(other), Some(to)) => (None, Some((other, to))),
-        (Some(_) | None, _) => (None, None),
+        (Narrowed::For(Format::Bf16), Some(to)) if format == Format::Bf16 => (Target::Tiles(to), None),
+        (Narrowed::For(other), Some(to)) => (Target::Wide, Some((other, to))),
+        (Narrowed::For(_) | Narrowed::No | Narrowed::Halves(_), _) => (Target::Wide, None),
     };
     if call.worker.count > 1 {
         let all = [0, columns];
         let first = product(0, all, gate.data, columns, Then::Nothing);
         let second = product(1, all, y.data, columns, then(gate.data, columns));
-        let second = narrow::Product { narrowed: direct, ..second };
+        let second = narrow::Product { target: direct, ..second };
         let workers = call.worker.count;
         call.worker.share(first.items(workers), |item| {
             // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
@@ -294,7 +311,7 @@ pub(super) unsafe fn narrow_gated(
         // SAFETY: the caller's promise; both places have room for a part of the columns, which begin at their first number.
         unsafe {
             narrow_multiply(call, &product(0, ends, compact(gate), stride, Then::Nothing));
-            narrow_multiply(call, &narrow::Product { narrowed: direct, ..second });
+            narrow_multiply(call, &narrow::Product { target: direct, ..second });
             if let Some((format, to)) = behind {
                 let narrowing = Narrowing { format, rows, k: columns, from: c, stride, to };
                 (0..rows).for_each(|row| narrowing.run_block(call.run.isa, row, block));
@@ -345,7 +362,7 @@ pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
         c_stride: dw.width,
         bias: None,
         then: Then::Nothing,
-        narrowed: None,
+        target: Target::Wide,
     };
     // SAFETY: the caller's promise.
     unsafe { narrow_multiply(call, &product) };

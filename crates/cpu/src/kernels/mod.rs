@@ -31,7 +31,7 @@ mod split;
 
 pub(crate) use attend::has_narrow_grad;
 pub(crate) use leaders::leaders;
-pub(crate) use linear::Packs;
+pub(crate) use linear::{Narrowed, Packs};
 
 /// What a step does.
 #[derive(Clone, Debug)]
@@ -51,10 +51,12 @@ pub(crate) enum Kernel {
     Product(After),
     /// The same of what comes narrowed; x had `k` columns. Where what it writes goes to other such products alone, it narrows
     /// that itself.
-    NarrowProduct { format: Format, k: usize, after: After, narrowed: Option<Format> },
+    NarrowProduct { format: Format, k: usize, after: After, narrowed: Narrowed },
     /// The same with two weights, act(x Gᵀ) · x Wᵀ: x narrowed, G, W, perhaps both biases. What is behind y, and before y narrowed,
     /// is a place for the gate.
-    NarrowGated { format: Format, k: usize, act: Activation, narrowed: Option<Format> },
+    NarrowGated { format: Format, k: usize, act: Activation, narrowed: Narrowed },
+    /// An attention whose queries, keys and values come as halves, queries times the scale.
+    NarrowAttend(Attend),
     /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, for the number of its rows.
     NarrowWeightGrad,
     /// A product of x narrowed so and a weight in few bits, perhaps a bias, perhaps what follows reads; x had `k` columns.
@@ -86,7 +88,11 @@ impl Kernel {
             | Self::NarrowLookup { .. }
             | Self::CodedLookup { .. }
             | Self::Copy => true,
-            Self::Pack(_) | Self::Turn(_) | Self::NarrowWeightGrad | Self::Turns(_) => false,
+            Self::Pack(_)
+            | Self::Turn(_)
+            | Self::NarrowAttend(_)
+            | Self::NarrowWeightGrad
+            | Self::Turns(_) => false,
         }
     }
 }
@@ -97,7 +103,11 @@ impl Kernel {
     /// meant.
     pub fn by_sequences(&self) -> Option<Side> {
         match self {
-            Self::Op(Op::Attend(op)) if op.keys == Keys::Rows(Rows::Tokens(op.side)) => Some(op.side),
+            Self::Op(Op::Attend(op)) | Self::NarrowAttend(op)
+                if op.keys == Keys::Rows(Rows::Tokens(op.side)) =>
+            {
+                Some(op.side)
+            }
             _ => None,
         }
     }
@@ -380,6 +390,7 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::Narrow(kind) => linear::narrow(*kind, call),
             Kernel::NarrowNorm(op, kind) => norm::norm(op, Some(*kind), call),
             Kernel::Turn(turn) => linear::turn(*turn, call),
+            Kernel::NarrowAttend(op) => attend::attend((op, true), call, scratch),
             Kernel::NarrowWeightGrad => linear::narrow_weight_grad(call),
             Kernel::Product(after) => linear::linear(*after, call, scratch),
             Kernel::NarrowProduct { format, k, after, narrowed } => {
@@ -431,7 +442,7 @@ unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
             Op::Adaptive(_) => adaptive::adaptive(call),
             Op::AdaptiveGrad(_) => adaptive::adaptive_grad(call),
             Op::Rotate(op) => position::rotate(op, call, scratch),
-            Op::Attend(op) => attend::attend(op, call, scratch),
+            Op::Attend(op) => attend::attend((op, false), call, scratch),
             Op::AttendGrad(op) => attend::attend_grad(op, inputs, outputs, run, worker, scratch),
             Op::AttendShow(op) => attend::attend_show(op, inputs, outputs, run, worker, scratch),
             Op::Store(op) => attend::store(op, inputs, run, worker),

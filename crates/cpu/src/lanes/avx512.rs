@@ -12,6 +12,22 @@ use std::ops::{Add, Div, Mul, Neg, Sub};
 #[derive(Clone, Copy, Debug)]
 pub struct Avx512(__m512);
 
+impl Avx512 {
+    /// Writes these and `behind` to `to` on, rounded to `bf16`.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 BF16; `to` is valid for 32 writes.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bf16")]
+    pub(crate) unsafe fn store_halves(self, behind: Self, to: *mut u16) {
+        // SAFETY: the caller's promise; both are 512 bits, and any bits will do.
+        unsafe {
+            let halves = _mm512_cvtne2ps_pbh(behind.0, self.0);
+            _mm512_storeu_si512(to.cast(), std::mem::transmute::<__m512bh, __m512i>(halves));
+        }
+    }
+}
+
 /// The first `n ≤ 16` lanes.
 #[inline(always)]
 fn first(n: usize) -> __mmask16 {

@@ -7,9 +7,11 @@
 
 use std::marker::PhantomData;
 
+#[cfg(target_arch = "x86_64")]
+use super::Dot;
 use super::patch::Sums;
 use super::rows::narrow_line;
-use super::{Format, LINE, LINES, TILE, UNIT};
+use super::{Format, LINE, LINES, TILE, Target, UNIT};
 use crate::isa::Isa;
 #[cfg(target_arch = "aarch64")]
 use crate::lanes::Neon;
@@ -43,7 +45,7 @@ pub(super) type Rows = unsafe fn(place: &Place, sums: *mut Sums, from: usize, to
 /// Where a patch's numbers go, and how.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// The patch's part of C. Where C is narrow, its address is not used.
+    /// The patch's part of C. Where C is tiles, its address is not used; where it is halves, they are there.
     pub part: Part,
     /// Numbers in a row of the sums.
     pub width: usize,
@@ -55,8 +57,10 @@ pub(super) struct Place {
     pub scales: [*const f32; 2],
     /// Where the numbers of the other matrix are that follow, and how far apart its rows begin.
     pub other: (*const f32, usize),
-    /// Where C is narrow: its tiles, and how many of them there are in a row.
-    pub narrow: Option<(*mut f32, usize)>,
+    /// What C becomes.
+    pub target: Target,
+    /// Where that is tiles: how many of them there are in a row.
+    pub across: usize,
 }
 
 /// A bias that changes nothing, not even the sign of a zero.
@@ -206,10 +210,10 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(place: &Place, sums: *mut Sums,
     let Part { columns, c, stride, .. } = place.part;
     for row in from..to {
         let sums = sums.cast::<f32>().wrapping_add(row * place.width);
-        let to = match place.narrow {
+        let to = match place.target {
+            Target::Wide => c.wrapping_add(row * stride),
             // Narrow numbers are made where the sums are.
-            Some(_) => sums,
-            None => c.wrapping_add(row * stride),
+            Target::Tiles(_) | Target::Halves(_) => sums,
         };
         let mut at = 0;
         // SAFETY: the caller's promise; `at` stays below the part's columns.
@@ -227,14 +231,16 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(place: &Place, sums: *mut Sums,
                 F::at::<L>(x, place, row, at, some).store_first(to.add(at), some);
                 at += LINES;
             }
-            if let Some((tiles, across)) = place.narrow {
-                narrow::<L>(place, sums, row, tiles, across);
+            match place.target {
+                Target::Wide => {}
+                Target::Tiles(tiles) => narrow::<L>(place, sums, row, tiles),
+                Target::Halves(scale) => halve::<L>(place, sums, row, scale),
             }
         }
     }
 }
 
-/// The same where a patch is square and whole, and what is narrow is known: with nothing to decide on the way.
+/// The same where a patch is square and whole, and whether it becomes tiles is known: with nothing to decide on the way.
 ///
 /// # Safety
 /// As [`Rows`] says; the patch is as wide as two lines.
@@ -255,32 +261,73 @@ unsafe fn square<L: Lanes, N: Numbers, F: Follows, const NARROW: bool>(
                 let x = N::at::<L>(place, sums.add(at), row, at, LINES);
                 F::at::<L>(x, place, row, at, LINES).store(to.add(at));
             }
-            if NARROW && let Some((tiles, across)) = place.narrow {
-                narrow::<L>(place, sums, row, tiles, across);
+            if NARROW && let Target::Tiles(tiles) = place.target {
+                narrow::<L>(place, sums, row, tiles);
             }
         }
     }
 }
 
-/// Rounds a row to `bf16`, into the lines that it has among `tiles`, of which there are `across` in a row. Behind the last column
-/// there are zeros.
+/// Rounds a row to `bf16`, into the lines that it has among `tiles`. Behind the last column there are zeros.
 ///
 /// # Safety
 /// As [`Rows`] says; the part begins at a tile's first column.
 #[inline(always)]
-unsafe fn narrow<L: Lanes>(place: &Place, numbers: *const f32, row: usize, tiles: *mut f32, across: usize) {
+unsafe fn narrow<L: Lanes>(place: &Place, numbers: *const f32, row: usize, tiles: *mut f32) {
     let depth = Format::Bf16.depth();
     let Part { corner, columns, .. } = place.part;
     let row = corner[0] + row;
     let mut at = 0;
     while at < columns {
-        let tile = row / LINES * across + (corner[1] + at) / depth;
+        let tile = row / LINES * place.across + (corner[1] + at) / depth;
         // SAFETY: the caller's promise.
         unsafe {
             let line = tiles.cast::<u8>().add(tile * TILE + row % LINES * LINE);
             narrow_line::<L>(numbers.add(at), depth.min(columns - at), line);
         }
         at += depth;
+    }
+}
+
+/// Rounds a row times `scale` to `bf16`, where it stands in C.
+///
+/// # Safety
+/// As [`Rows`] says; the part is whole lines of halves.
+#[inline(always)]
+unsafe fn halve<L: Lanes>(place: &Place, numbers: *mut f32, row: usize, scale: f32) {
+    let (depth, to) =
+        (Format::Bf16.depth(), place.part.c.cast::<u16>().wrapping_add(row * place.part.stride));
+    // SAFETY: the caller's promise.
+    unsafe {
+        for at in (0..place.part.columns).step_by(LINES) {
+            (L::load(numbers.add(at)) * L::splat(scale)).store(numbers.add(at));
+        }
+        for at in (0..place.part.columns).step_by(depth) {
+            narrow_line::<L>(numbers.add(at), depth, to.add(at).cast());
+        }
+    }
+}
+
+/// [`square`] to halves, by the instruction that rounds.
+///
+/// # Safety
+/// As [`Rows`] says; the machine has AVX-512 BF16.
+#[cfg(target_arch = "x86_64")]
+#[inline]
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+unsafe fn halves<N: Numbers, F: Follows>(place: &Place, sums: *mut Sums, from: usize, to: usize) {
+    let Target::Halves(scale) = place.target else { return };
+    for row in from..to {
+        let sums = sums.cast::<f32>().wrapping_add(row * 2 * LINES);
+        let to = place.part.c.cast::<u16>().wrapping_add(row * place.part.stride);
+        // SAFETY: the caller's promise.
+        unsafe {
+            let scale = Avx512::splat(scale);
+            let low = F::at(N::at::<Avx512>(place, sums, row, 0, LINES), place, row, 0, LINES);
+            let high = N::at::<Avx512>(place, sums.add(LINES), row, LINES, LINES);
+            let high = F::at(high, place, row, LINES, LINES);
+            (low * scale).store_halves(high * scale, to);
+        }
     }
 }
 
@@ -300,10 +347,15 @@ unsafe fn integers<L: Lanes>(bits: *const f32) -> L {
     }
 }
 
-/// The same for whole squares on a machine with AMX, whose C is narrow or not.
+/// The same for whole squares on a machine with AMX.
 #[cfg(target_arch = "x86_64")]
-pub(super) fn square_rows(finish: Finish, then: Then, narrow: bool) -> Rows {
-    if narrow { of::<OnNarrowSquares>(finish, then) } else { of::<OnSquares>(finish, then) }
+pub(super) fn square_rows(finish: Finish, then: Then, target: Target) -> Rows {
+    match target {
+        Target::Wide => of::<OnSquares>(finish, then),
+        Target::Tiles(_) => of::<OnNarrowSquares>(finish, then),
+        Target::Halves(_) if Dot::Avx512Dot.is_available() => of::<OnHalves>(finish, then),
+        Target::Halves(_) => of::<OnAvx512>(finish, then),
+    }
 }
 
 /// What is done to rows by the instructions of `isa`.
@@ -373,6 +425,8 @@ macro_rules! compiled {
 compiled!(OnSquares, avx512 | N, F | square::<Avx512, N, F, false>);
 #[cfg(target_arch = "x86_64")]
 compiled!(OnNarrowSquares, avx512 | N, F | square::<Avx512, N, F, true>);
+#[cfg(target_arch = "x86_64")]
+compiled!(OnHalves, |N, F| halves::<N, F>, "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16");
 #[cfg(target_arch = "x86_64")]
 compiled!(OnAvx512, avx512 | N, F | each::<Avx512, N, F>);
 #[cfg(target_arch = "x86_64")]

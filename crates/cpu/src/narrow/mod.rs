@@ -148,9 +148,21 @@ pub struct Product {
     pub bias: Option<*const f32>,
     /// What is done to C at last.
     pub then: Then,
-    /// Where this is a product in `bf16`, and only others read C: their A, written as [`Narrowing`] would write it from C. `c` is
-    /// not used then.
-    pub narrowed: Option<*mut f32>,
+    /// What C becomes.
+    pub target: Target,
+}
+
+/// What a product writes.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Target {
+    /// `f32`, to `c`.
+    #[default]
+    Wide,
+    /// Of a product in `bf16` that only others read: their A, as [`Narrowing`] would write it from C. `c` is not used then.
+    Tiles(*mut f32),
+    /// C times this, rounded to `bf16`, row by row to `c`, where `c_stride` counts halves. There are whole lines of them, and no
+    /// more than one block of k.
+    Halves(f32),
 }
 
 // SAFETY: a description holds addresses and reads none; whoever calls `run_item` answers for them.

@@ -5,7 +5,7 @@
 
 use super::finish::{self, Finish, NO_BIAS, Place};
 use super::vector;
-use super::{BLOCK, Dot, Format, Item, LINES, Product, TILE, TILE_FLOATS, part};
+use super::{BLOCK, Dot, Format, Item, LINES, Product, TILE, TILE_FLOATS, Target, part};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::then::{Part, Then};
@@ -133,7 +133,7 @@ impl Product {
     /// How many blocks of k there are. Between two of them C must hold the sums, so there is one where C is narrow.
     pub(super) fn blocks(&self) -> usize {
         match self.format {
-            Format::Bf16 if self.narrowed.is_some() => 1,
+            Format::Bf16 if !matches!(self.target, Target::Wide) => 1,
             Format::Bf16 => self.tiles().div_ceil(BLOCK),
             Format::Int8 => self.format.blocks(self.k),
         }
@@ -174,7 +174,7 @@ impl<'a> Strips<'a> {
         let general = finish::rows(isa, finish, then);
         let whole = match shape {
             #[cfg(target_arch = "x86_64")]
-            Shape::Square => finish::square_rows(finish, then, product.narrowed.is_some()),
+            Shape::Square => finish::square_rows(finish, then, product.target),
             Shape::Wide => general,
         };
         Self { product, shape, rows, steps, block, finish: general, finish_whole: whole }
@@ -189,6 +189,7 @@ impl Strips<'_> {
     }
 
     /// Whether sums are kept in C for the next block.
+    #[cfg(target_arch = "x86_64")] // AMX alone
     #[inline(always)]
     pub fn keeps(&self) -> bool {
         self.steps.end < self.product.tiles() && self.product.format == Format::Bf16
@@ -208,12 +209,16 @@ impl Strips<'_> {
     #[inline(always)]
     pub fn place(&self, row: usize, panel: usize) -> Place {
         let (product, column) = (self.product, panel * LINES);
-        let Product { c, c_stride, columns, some, bias, then, narrowed, .. } = *product;
+        let Product { c, c_stride, columns, some, bias, then, target, .. } = *product;
+        let at = row * c_stride + column;
         let part = Part {
             corner: [row, column],
             rows: (self.rows.end - row).min(self.shape.height()),
             columns: (some[1] - column).min(self.shape.width()),
-            c: c.wrapping_add(row * c_stride + column),
+            c: match target {
+                Target::Wide | Target::Tiles(_) => c.wrapping_add(at),
+                Target::Halves(_) => c.cast::<u16>().wrapping_add(at).cast(),
+            },
             stride: c_stride,
         };
         let other = match then {
@@ -232,7 +237,8 @@ impl Strips<'_> {
                 product.column_scales().wrapping_add(column),
             ],
             other,
-            narrow: narrowed.map(|tiles| (tiles, Format::Bf16.tiles(columns))),
+            target,
+            across: Format::Bf16.tiles(columns),
         }
     }
 

@@ -97,7 +97,7 @@ impl Case {
             c_stride: stride,
             bias: self.bias.as_ref().map(Vec::as_ptr),
             then,
-            narrowed: None,
+            target: Target::Wide,
         };
         // SAFETY: `dot` is available, and the vectors have the sizes that the descriptions say.
         unsafe {
@@ -134,7 +134,7 @@ impl Case {
             c_stride: 0,
             bias: self.bias.as_ref().map(Vec::as_ptr),
             then,
-            narrowed: Some(found.as_mut_ptr()),
+            target: Target::Tiles(found.as_mut_ptr()),
         };
         // SAFETY: `dot` is available, and the buffers have the sizes that the descriptions say.
         unsafe {
@@ -434,7 +434,7 @@ fn items_cover_everything_and_are_never_empty() {
             c_stride: columns,
             bias: None,
             then: Then::Nothing,
-            narrowed: None,
+            target: Target::Wide,
         };
         for (down, across) in [1, 2].map(|workers| product.cut(workers)) {
             for (len, count) in [(rows.div_ceil(2 * LINES), down), (columns.div_ceil(UNIT), across)] {

@@ -16,7 +16,7 @@ use super::fuse::{After, Fused, Fusions};
 use super::layout::{Life, lines, place};
 use super::precision::Choice;
 use crate::gemm::Packed;
-use crate::kernels::{Access, Kernel, Packs, Reads, Work, needs};
+use crate::kernels::{Access, Kernel, Narrowed, Packs, Reads, Work, needs};
 use crate::narrow::{Kind, Turn};
 
 mod narrow;
@@ -154,6 +154,8 @@ pub(super) struct Draft<'a> {
     packed: HashMap<(Value, Packs), SlotId>,
     narrowed: HashMap<(Value, Kind), SlotId>,
     turned: HashMap<(Value, Turn), SlotId>,
+    /// Values that are halves, and what they are multiplied by.
+    halves: HashMap<Value, f32>,
     /// Angles that each run computes.
     turns: Vec<(Rotate, SlotId)>,
     wanted: Vec<(Wanted, SlotId)>,
@@ -177,6 +179,7 @@ impl<'a> Draft<'a> {
             packed: HashMap::new(),
             narrowed: HashMap::new(),
             turned: HashMap::new(),
+            halves: HashMap::new(),
             turns: Vec::new(),
             wanted: Vec::new(),
             phase: 0,
@@ -188,6 +191,7 @@ impl<'a> Draft<'a> {
             draft.of_value.insert(value, slot);
         }
         let fusions = Fusions::of(graph);
+        draft.halves = draft.find_halves(&fusions);
         let nodes = graph.nodes();
         let one = |&(gate, product): &(usize, usize)| draft.are_one(&nodes[gate], &nodes[product]);
         let pairs: Vec<(usize, usize)> = fusions.gates().filter(one).collect();
@@ -340,8 +344,11 @@ impl<'a> Draft<'a> {
         } else if fused.is_some() {
             (Step::new(Kernel::Product(after), needs.work), self.inputs(node, &needs.reads))
         } else {
-            let step = Step::new(Kernel::Op(node.op.clone()), needs.work);
-            (step, self.inputs(node, &needs.reads))
+            let kernel = match &node.op {
+                Op::Attend(op) if self.halves.contains_key(&node.inputs[0]) => Kernel::NarrowAttend(*op),
+                op => Kernel::Op(op.clone()),
+            };
+            (Step::new(kernel, needs.work), self.inputs(node, &needs.reads))
         };
 
         if gate.is_none() {
@@ -351,6 +358,7 @@ impl<'a> Draft<'a> {
         let mut outputs = Vec::new();
         for &value in fused.map_or(&node.outputs[..], |fused| std::slice::from_ref(&fused.output)) {
             let Shape { rows, width } = self.graph.shape(value);
+            let width = if self.halves.contains_key(&value) { width / 2 } else { width };
             let slot = self.inside(self.count(node, rows), width, self.capacity.count(rows) * width);
             self.of_value.insert(value, slot);
             outputs.push(slot);
@@ -366,8 +374,13 @@ impl<'a> Draft<'a> {
             &mut step.kernel
         {
             let value = fused.map_or(node.outputs[0], |fused| fused.output);
-            *narrowed = fusions.only_reader(value).and_then(|reader| self.format_for(value, reader));
-            outputs.extend(narrowed.map(|format| self.narrowed_slot(value, Kind::Narrow(format))));
+            let format = fusions.only_reader(value).and_then(|reader| self.format_for(value, reader));
+            *narrowed = match (self.halves.get(&value), format) {
+                (Some(&scale), _) => Narrowed::Halves(scale),
+                (None, Some(format)) => Narrowed::For(format),
+                (None, None) => Narrowed::No,
+            };
+            outputs.extend(format.map(|format| self.narrowed_slot(value, Kind::Narrow(format))));
         }
 
         let mut phase = self.ready(&inputs);

@@ -154,7 +154,8 @@ impl Backend for Cpu {
         weights: &dyn Constants,
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
-        let choice = Choice { rule: &self.rule, weights };
+        let tiles = has_tiles(self.dot) && !has_wide_gradient(graph);
+        let choice = Choice { rule: &self.rule, weights, tiles: tiles && self.is_near(&[]) };
         let (deal, few) = Deal::of(graph, capacity, (self.team.size(), self.band), self.rule.precision);
         let mut many = Draft::of(graph, capacity, &choice, deal);
         let few = few.filter(|_| !many.holds_pairs()).map(|(deal, capacity)| {
@@ -180,7 +181,7 @@ impl Backend for Cpu {
             isa: self.isa,
             dot: self.dot,
             near: self.is_near(&wanted),
-            tiles: self.is_near(&wanted) && has_tiles(self.dot) && !has_wide_gradient(graph),
+            tiles: tiles && self.is_near(&wanted),
             sharing: self.sharing,
             many: Way::new(many, deal, *capacity),
             few,

@@ -130,6 +130,8 @@ fn takes_four_bits(about: About<'_>) -> bool {
 pub(super) struct Choice<'a> {
     pub rule: &'a Rule,
     pub weights: &'a dyn Constants,
+    /// Whether attentions are multiplied on tiles, whatever the weights are stored in.
+    pub tiles: bool,
 }
 
 impl Choice<'_> {

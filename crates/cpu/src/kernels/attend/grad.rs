@@ -281,7 +281,7 @@ impl Job<'_, '_> {
 
     /// Takes a tile: keys turned and packed, values turned, its sums zero.
     unsafe fn load(&mut self, keys: &KeySpan, key_head: usize, start: usize) -> Tile {
-        let Call { op, inputs, run } = self.call;
+        let Call { op, inputs, run, .. } = self.call;
         let (desk, size) = (&mut self.desk, op.size);
         // SAFETY: the caller's promise.
         let tile = unsafe { desk.scorer.load(&self.call, keys, key_head, start) };

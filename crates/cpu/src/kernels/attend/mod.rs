@@ -70,19 +70,19 @@ pub(crate) fn show_scratch(op: &AttendShow, capacity: &Capacity) -> usize {
     show::scratch(&op.attend, capacity)
 }
 
-/// [`Attend`]: inputs and outputs as it says.
+/// [`Attend`]: inputs and outputs as it says; queries, keys and values may be `halves`, and queries come times the scale then.
 ///
 /// # Safety
 /// Every worker of the team calls this with the same arguments and a scratch of its own; a barrier follows, or nobody else
 /// has these sequences. Inputs and
 /// outputs have the shapes that the operation says, overlap nowhere, and nobody else touches them meanwhile. The batch is
 /// one that fits the graph; `run.isa` is available.
-pub(crate) unsafe fn attend(op: &Attend, call: super::Call<'_>, scratch: &mut [f32]) {
+pub(crate) unsafe fn attend((op, halves): (&Attend, bool), call: super::Call<'_>, scratch: &mut [f32]) {
     let super::Call { inputs, outputs, run, worker, .. } = call;
     let all = (0, run.batch.side(op.side).spans.len());
     let (first, end) = call.sequences.unwrap_or(all);
     // SAFETY: the caller's promise.
-    unsafe { forward::attend(&Call { op, inputs, run }, first..end, outputs, worker, scratch) }
+    unsafe { forward::attend(&Call { op, inputs, halves, run }, first..end, outputs, worker, scratch) }
 }
 
 /// [`AttendGrad`]: inputs and outputs as it says.
@@ -98,7 +98,7 @@ pub(crate) unsafe fn attend_grad(
     scratch: &mut [f32],
 ) {
     let (inputs, given) = inputs.split_at(inputs.len() - 3);
-    let call = Call { op: &op.attend, inputs, run };
+    let call = Call { op: &op.attend, inputs, halves: false, run };
     // SAFETY: the caller's promise.
     unsafe { grad::attend_grad(&call, given, outputs, worker, scratch) }
 }
@@ -115,7 +115,7 @@ pub(crate) unsafe fn attend_show(
     worker: &Worker<'_>,
     scratch: &mut [f32],
 ) {
-    let call = Call { op: &op.attend, inputs, run };
+    let call = Call { op: &op.attend, inputs, halves: false, run };
     // SAFETY: the caller's promise.
     unsafe { show::attend_show(&call, op, outputs[0], worker, scratch) }
 }

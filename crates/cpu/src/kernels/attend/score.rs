@@ -62,7 +62,7 @@ impl<'s> Scorer<'s> {
     /// # Safety
     /// The inputs are valid for reads.
     pub unsafe fn set_part(&mut self, call: &Call<'_>, part: Part) {
-        let Call { op, inputs, run } = *call;
+        let Call { op, inputs, run, .. } = *call;
         let size = op.size;
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         (self.part, self.offset) = (part, call.keys_of(part.sequence).offset);

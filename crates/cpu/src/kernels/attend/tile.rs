@@ -21,6 +21,8 @@ const _: () = assert!(PAGE == LANES);
 pub(super) struct Call<'a> {
     pub op: &'a Attend,
     pub inputs: &'a [Block],
+    /// Whether queries, keys and values are halves, and queries come times the scale.
+    pub halves: bool,
     pub run: &'a Context<'a>,
 }
 
@@ -117,7 +119,7 @@ impl Tile {
     /// # Safety
     /// Keys and values are valid for reads; `turned` holds `64 · size` numbers and outlives the tile.
     pub unsafe fn turn(&mut self, call: &Call<'_>, keys: &KeySpan, head: usize, turned: &mut [f32]) {
-        let Call { op, inputs, run } = *call;
+        let Call { op, inputs, run, .. } = *call;
         let Keys::Rows(_) = op.keys else { return };
         let width = inputs[1].width;
         for v in 0..self.live.div_ceil(LANES) {

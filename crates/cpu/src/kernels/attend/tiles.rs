@@ -153,7 +153,19 @@ impl<'s> Desk<'s> {
     pub unsafe fn take_queries(&mut self, call: &Call<'_>, part: &Part, first: usize) {
         let Call { op, inputs, .. } = *call;
         for head in 0..part.heads {
-            let at = first * inputs[0].width + (part.head + head) * op.size;
+            let at = first * inputs[0].width + place_of(call, part.head + head);
+            if call.halves {
+                let words = depth(op.size) / 2;
+                let from = inputs[0].data.wrapping_add(at);
+                let to = &mut self.queries[head * part.rows * words..];
+                for (row, to) in to.chunks_exact_mut(words).take(part.rows).enumerate() {
+                    // SAFETY: the caller's promise; a query has so many words.
+                    unsafe {
+                        to.as_mut_ptr().copy_from_nonoverlapping(from.add(row * inputs[0].width), words);
+                    };
+                }
+                continue;
+            }
             let from = (inputs[0].data.wrapping_add(at).cast_const(), inputs[0].width);
             // SAFETY: the caller's promise.
             unsafe { self.narrow(from, call, head * part.rows..(head + 1) * part.rows) };
@@ -176,7 +188,7 @@ impl<'s> Desk<'s> {
     /// # Safety
     /// Keys and values are valid for reads.
     pub unsafe fn load(&mut self, call: &Call<'_>, tile: &mut Tile, keys: &KeySpan, head: usize) {
-        let Call { op, inputs, run } = *call;
+        let Call { op, inputs, run, .. } = *call;
         let nth = tile.start / TILE % TILES * VECTORS;
         for v in 0..tile.live.div_ceil(LANES) {
             let k = &mut self.keys[(nth + v) * key_words(op.size)..];
@@ -186,20 +198,31 @@ impl<'s> Desk<'s> {
                 tile.values.0[v] = values_at(op.size, stored.0, stored.1);
                 if self.shape != Queries::Single {
                     // SAFETY: a page that holds one of the sequence's keys is there as a whole.
-                    unsafe { turn_keys(run.isa, tile.keys[v], op.size, k) };
+                    let words = depth(op.size) / 2;
+                    // SAFETY: as above.
+                    unsafe { turn_keys(run.isa, (tile.keys[v], words, PAGE), op.size, k) };
                     tile.keys[v] = k.as_ptr();
                 }
                 continue;
             };
             let (j, width, pages) = (tile.start + v * LANES, inputs[1].width, self.shape.pages());
             let count = keys.end - j;
-            let at = (keys.place + j) * width + head * op.size;
+            let at = (keys.place + j) * width + place_of(call, head);
             debug_assert!(
                 k.len() >= key_words(op.size) && v_.len() >= (pages - v % pages) * value_words(op.size)
             );
             // SAFETY: keys up to the sequence's end are rows of both inputs.
             unsafe {
                 let (keys, values) = (inputs[1].data.add(at), inputs[2].data.add(at));
+                if call.halves {
+                    turn_keys(run.isa, (keys, width, count.min(PAGE)), op.size, k);
+                    if v % pages == 0 {
+                        let count = count.min(pages * PAGE);
+                        machine::pair_values((values, width, count), (op.size, pages), v_.as_mut_ptr());
+                    }
+                    (tile.keys[v], tile.values.0[v]) = (k.as_ptr(), v_.as_ptr());
+                    continue;
+                }
                 machine::pack_keys((keys, width, count.min(PAGE)), op.size, 1.0, k.as_mut_ptr());
                 if v % pages == 0 {
                     let count = count.min(pages * PAGE);
@@ -304,15 +327,26 @@ pub(super) unsafe fn pack_rows(
     unsafe { machine::narrow_rows(from, (rows, size), scale, (to.as_mut_ptr(), words)) };
 }
 
-/// A stored page of keys, turned.
+/// Where head number `head` begins in a row, in words.
+fn place_of(call: &Call<'_>, head: usize) -> usize {
+    let at = head * call.op.size;
+    if call.halves { at / 2 } else { at }
+}
+
+/// So many narrow keys, which are `stride` words apart, as a page, turned.
 ///
 /// # Safety
-/// The page is valid for reads.
-unsafe fn turn_keys(isa: Isa, from: *const f32, size: usize, to: &mut [f32]) {
+/// They are valid for reads.
+unsafe fn turn_keys(
+    isa: Isa,
+    (from, stride, count): (*const f32, usize, usize),
+    size: usize,
+    to: &mut [f32],
+) {
     let words = depth(size) / 2;
     debug_assert!(to.len() >= key_words(size));
-    // SAFETY: the caller's promise; a page has sixteen keys of `words` words.
-    unsafe { dispatch!(isa, |L| L::turn(from, words as isize, 0..PAGE, words, to.as_mut_ptr())) };
+    // SAFETY: the caller's promise; a page has room for sixteen keys of `words` words.
+    unsafe { dispatch!(isa, |L| L::turn(from, stride as isize, 0..count, words, to.as_mut_ptr())) };
 }
 
 /// Writes rows `first..first + count` of a page, whose keys and values begin at `from` and are `stride` apart.

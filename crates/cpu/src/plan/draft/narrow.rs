@@ -1,15 +1,20 @@
 //! Products of what is not in `f32`: which steps they are, and what is narrowed for them.
 
-use glassformer_graph::ops::{Activation, Lookup};
-use glassformer_graph::{Leaf, Node, Op, Origin, Shape, Value};
+use std::collections::HashMap;
+
+use glassformer_graph::ops::{Activation, Keys, Lookup, Relative};
+use glassformer_graph::{Leaf, Node, Op, Origin, Rows, Shape, Value};
 use glassformer_tensor::Coding;
 
 use super::super::constants::Wanted;
-use super::super::fuse::After;
+use super::super::fuse::{After, Fusions};
 use super::super::precision::{About, Held, Rule};
 use super::{Contents, Draft, Life, SlotId, Step};
-use crate::kernels::{Kernel, Work};
+use crate::kernels::{Kernel, Narrowed, Work};
 use crate::narrow::{Format, Kind, Turn, Turning, Weight, coded};
+
+/// Halves in a line of them.
+const LINE: usize = 32;
 
 impl Draft<'_> {
     /// The step of `node` with narrow numbers, and its inputs, where it is a product that is not done in `f32`.
@@ -33,7 +38,7 @@ impl Draft<'_> {
         let bias = node.inputs.get(2).map(|&bias| self.value(bias));
         let inputs =
             [self.narrowed(node.inputs[0], Kind::Narrow(format)), weight].into_iter().chain(bias).collect();
-        let kernel = Kernel::NarrowProduct { format, k, after, narrowed: None };
+        let kernel = Kernel::NarrowProduct { format, k, after, narrowed: Narrowed::No };
         Some((Step::new(kernel, Work::Narrow { k }), inputs))
     }
 
@@ -54,7 +59,11 @@ impl Draft<'_> {
             }
             Held::Narrow(format) => {
                 let weights = weights.map(|weight| self.narrow_constant(weight, format));
-                (Kernel::NarrowGated { format, k, act, narrowed: None }, Kind::Narrow(format), weights)
+                (
+                    Kernel::NarrowGated { format, k, act, narrowed: Narrowed::No },
+                    Kind::Narrow(format),
+                    weights,
+                )
             }
             Held::Wide => unreachable!("`are_one` says that they are narrow"),
         };
@@ -62,6 +71,37 @@ impl Draft<'_> {
         let biases: Vec<SlotId> = biases.map(|&bias| self.value(bias)).collect();
         let inputs = [self.narrowed(x, kind)].into_iter().chain(weights).chain(biases).collect();
         (Step::new(kernel, Work::Narrow { k: 2 * k }), inputs)
+    }
+
+    /// The queries, keys and values of attentions that read them as halves: those of an encoder that looks at itself on tiles, where
+    /// they are products of narrow numbers and nobody else reads them. The bits are those that tiles would round themselves.
+    pub(super) fn find_halves(&self, fusions: &Fusions) -> HashMap<Value, f32> {
+        let mut halves = HashMap::new();
+        for (index, node) in self.graph.nodes().iter().enumerate() {
+            let (Op::Attend(op), &[q, k, v, ..]) = (&node.op, &node.inputs[..]) else { continue };
+            let fits = op.keys == Keys::Rows(Rows::Tokens(op.side))
+                && op.size.is_multiple_of(LINE)
+                && op.relative != Relative::TransformerXl;
+            let alone =
+                |&value: &Value| fusions.only_reader(value) == Some(index) && self.can_be_halves(value);
+            if self.choice.tiles && fits && [q, k, v].iter().all(alone) {
+                halves.extend([(q, op.scale), (k, 1.0), (v, 1.0)]);
+            }
+        }
+        halves
+    }
+
+    /// Whether `value` is a product of narrow numbers that is done in one block.
+    fn can_be_halves(&self, value: Value) -> bool {
+        let Origin::Node(node, _) = self.graph.info(value).origin else { return false };
+        let node = &self.graph.nodes()[node.0];
+        match (&node.op, self.held(*node.inputs.get(1).unwrap_or(&value), Rule::of)) {
+            (Op::Linear(_), Held::Narrow(Format::Bf16)) => true,
+            (Op::Linear(_), Held::Narrow(Format::Int8)) => {
+                Format::Int8.blocks(self.graph.shape(node.inputs[0]).width) == 1
+            }
+            _ => false,
+        }
     }
 
     /// What the node of this number wants `value` narrowed to, where it multiplies it by a weight that is held narrow.

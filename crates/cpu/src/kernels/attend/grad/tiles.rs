@@ -266,7 +266,7 @@ impl Job<'_, '_, '_> {
 
     /// Packs the queries and dy of a part.
     unsafe fn take_queries(&mut self, part: &Part) {
-        let Call { op, run, inputs } = self.call;
+        let Call { op, run, inputs, .. } = self.call;
         let (desk, size) = (&mut *self.desk, op.size);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let column = part.head * size;

@@ -162,7 +162,7 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
                 Kernel::Attend(op) => {
                     let (inputs, outputs) = (&inputs[..], &outputs[..]);
                     let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker };
-                    super::attend(op, call, &mut scratch);
+                    super::attend((op, false), call, &mut scratch);
                 }
                 Kernel::Grad(op) => super::attend_grad(op, &inputs, &outputs, &run, worker, &mut scratch),
                 Kernel::Show(op) => super::attend_show(op, &inputs, &outputs, &run, worker, &mut scratch),

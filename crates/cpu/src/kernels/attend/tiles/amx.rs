@@ -4,11 +4,11 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _CMP_NLT_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_cvtne2ps_pbh,
-    _mm512_fmadd_ps, _mm512_loadu_ps, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps,
-    _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_permutexvar_epi16, _mm512_reduce_max_ps,
-    _mm512_roundscale_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512,
-    _mm512_sub_ps,
+    __m512, __m512bh, __m512i, _CMP_NLT_UQ, _mm256_loadu_si256, _mm256_setzero_si256, _mm512_add_ps,
+    _mm512_castsi256_si512, _mm512_cmp_ps_mask, _mm512_cvtne2ps_pbh, _mm512_fmadd_ps, _mm512_inserti64x4,
+    _mm512_loadu_ps, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps, _mm512_maskz_scalef_ps, _mm512_max_ps,
+    _mm512_mul_ps, _mm512_permutexvar_epi16, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_set1_ps,
+    _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_ps,
 };
 use std::f32::consts::LOG2_E;
 
@@ -491,6 +491,35 @@ pub(crate) unsafe fn pack_values(
                 }
                 let to = to.add(panel * pages * PANEL + pair * LANES);
                 _mm512_storeu_si512(to.cast(), self::pair(rows));
+            }
+        }
+    }
+}
+
+/// The same of values that are narrow, `stride` words apart, and whole panels.
+///
+/// # Safety
+/// As for [`pack_values`].
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub(super) unsafe fn pair_values(
+    (from, stride, count): (*const f32, usize, usize),
+    (size, pages): (usize, usize),
+    to: *mut f32,
+) {
+    // SAFETY: any bits will do.
+    let turns = unsafe { std::mem::transmute::<[u16; 2 * LANES], __m512i>(TURNS) };
+    for pair in 0..pages * PAGE / 2 {
+        for panel in 0..size / LANES {
+            // SAFETY: the caller's promise; rows that are not there are not read.
+            unsafe {
+                let row = |row: usize| {
+                    let at = from.wrapping_add(row * stride + panel * LANES / 2);
+                    if row < count { _mm256_loadu_si256(at.cast()) } else { _mm256_setzero_si256() }
+                };
+                let low = _mm512_castsi256_si512(row(2 * pair));
+                let both = _mm512_inserti64x4::<1>(low, row(2 * pair + 1));
+                let to = to.add(panel * pages * PANEL + pair * LANES);
+                _mm512_storeu_si512(to.cast(), _mm512_permutexvar_epi16(turns, both));
             }
         }
     }

@@ -54,6 +54,10 @@ pub(super) unsafe fn soften(_: &Met<'_>, _: &mut Gathered<'_>, _: *mut f32) {
     unreachable!("{NONE}")
 }
 
+pub(super) unsafe fn pair_values(_: (*const f32, usize, usize), _: (usize, usize), _: *mut f32) {
+    unreachable!("{NONE}")
+}
+
 pub(super) unsafe fn pack_values(_: (*const f32, usize, usize), _: (usize, usize), _: f32, _: *mut f32) {
     unreachable!("{NONE}")
 }
