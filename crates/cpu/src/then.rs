@@ -1,8 +1,9 @@
 //! What follows a product, number by number, done while C is still in the nearest cache.
 //!
 //! The operations are those of the steps that it replaces, in the same order, so a fused product has the bits of a product
-//! and a step behind it. It is done in place, a few rows at a time: storing and loading once more costs two instructions of
-//! the dozens of an activation, and leaves one loop for each of them instead of one for each kind of product.
+//! and a step behind it. Here it is done in place, a few rows at a time: storing and loading once more costs two instructions of
+//! the dozens of an activation, and leaves one loop for each of them instead of one for each kind of product. Products of narrow
+//! numbers, which are fast enough to notice, do it in registers (`narrow/finish.rs`).
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use std::marker::PhantomData;
