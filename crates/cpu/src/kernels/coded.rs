@@ -88,6 +88,16 @@ pub(super) unsafe fn narrow_lookup(op: &Lookup, words: usize, call: Call<'_>) {
     unsafe { rows(op, words, call, |row, out| narrow::Weight::decode(table, words, row, out)) };
 }
 
+/// The same of a table that is held for lookups.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn table_lookup(op: &Lookup, words: usize, call: Call<'_>) {
+    let table = call.inputs[0].data;
+    // SAFETY: the caller's promise; the row exists, and is as wide as y.
+    unsafe { rows(op, words, call, |row, out| narrow::Table::decode(call.run.isa, table, row, out)) };
+}
+
 /// Gives every row that is looked up to `decode`, with where it goes.
 ///
 /// # Safety

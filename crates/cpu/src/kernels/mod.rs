@@ -65,6 +65,8 @@ pub(crate) enum Kernel {
     CodedGated { coding: Coding, k: usize, act: Activation },
     /// A lookup in a table of so many rows, in 8-bit integers as the B of a product.
     NarrowLookup { op: Lookup, words: usize },
+    /// The same in a table that is held for lookups alone.
+    TableLookup { op: Lookup, words: usize },
     /// A lookup in a table of so many rows, in few bits.
     CodedLookup { op: Lookup, coding: Coding, words: usize },
     /// Computes the angles of this run's rows.
@@ -86,6 +88,7 @@ impl Kernel {
             | Self::CodedProduct { .. }
             | Self::CodedGated { .. }
             | Self::NarrowLookup { .. }
+            | Self::TableLookup { .. }
             | Self::CodedLookup { .. }
             | Self::Copy => true,
             Self::Pack(_)
@@ -402,6 +405,7 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::CodedProduct { coding, k, after } => coded::product((*coding, *k), *after, call),
             Kernel::CodedGated { coding, k, act } => coded::gated((*coding, *k), *act, call),
             Kernel::NarrowLookup { op, words } => coded::narrow_lookup(op, *words, call),
+            Kernel::TableLookup { op, words } => coded::table_lookup(op, *words, call),
             Kernel::CodedLookup { op, coding, words } => coded::lookup(op, *coding, *words, call),
             Kernel::Turns(op) => position::turns(op, call),
             Kernel::Copy => map::copy(call),

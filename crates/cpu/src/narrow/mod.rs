@@ -32,6 +32,7 @@ mod kind;
 mod neon;
 mod patch;
 mod rows;
+mod table;
 #[cfg(test)]
 mod tests;
 mod turn;
@@ -43,6 +44,7 @@ pub(crate) use amx::Tiles;
 pub use dot::Dot;
 pub use kind::Kind;
 pub use rows::Narrowing;
+pub use table::Table;
 pub use turn::{Turn, Turning};
 pub use weight::Weight;
 

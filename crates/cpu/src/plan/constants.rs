@@ -9,7 +9,7 @@ use glassformer_tensor::{Buffer, CodedRow, Coding, Integers};
 
 use crate::gemm::Packed;
 use crate::kernels::{Packs, position};
-use crate::narrow::{Format, Weight, coded};
+use crate::narrow::{Format, Table, Weight, coded};
 use crate::team::Team;
 
 /// Something to hold, not yet made.
@@ -23,6 +23,8 @@ pub(super) enum Wanted {
     Narrow(Value, Format),
     /// A weight `[out, in]` in few bits.
     Coded(Value, Coding),
+    /// A table in 8-bit integers, whose rows are looked up.
+    Table(Value),
     /// The rows of this sinusoid for so many positions.
     Sinusoid(Sinusoid, usize),
     /// The angles of these turns, which do not depend on a sequence's length, for so many positions.
@@ -35,6 +37,7 @@ pub(super) enum Constant {
     Packed(Packed),
     Narrow(Weight),
     Coded(coded::Weight),
+    Table(Table),
 }
 
 impl Constant {
@@ -45,6 +48,7 @@ impl Constant {
             Self::Packed(packed) => packed.as_ptr(),
             Self::Narrow(weight) => weight.as_ptr(),
             Self::Coded(weight) => weight.as_ptr(),
+            Self::Table(table) => table.as_ptr(),
         }
     }
 }
@@ -66,6 +70,7 @@ enum Form {
     Packed(Packs),
     Narrow(Format),
     Coded(Coding),
+    Table,
 }
 
 impl Shelf {
@@ -99,6 +104,7 @@ pub(super) fn make(
             Wanted::Packed(value, packs) => (*value, Form::Packed(*packs)),
             Wanted::Narrow(value, format) => (*value, Form::Narrow(*format)),
             Wanted::Coded(value, coding) => (*value, Form::Coded(*coding)),
+            Wanted::Table(value) => (*value, Form::Table),
             Wanted::Sinusoid(..) | Wanted::Turns(..) => return None,
         };
         Some((weights.identity()?, graph.info(value).name.clone(), form))
@@ -159,7 +165,7 @@ impl Wanted {
     /// Whether it is a weight in less than `f32`.
     pub fn is_narrow(&self) -> bool {
         match self {
-            Self::Narrow(..) | Self::Coded(..) => true,
+            Self::Narrow(..) | Self::Coded(..) | Self::Table(_) => true,
             Self::Plain(_) | Self::Packed(..) | Self::Sinusoid(..) | Self::Turns(..) => false,
         }
     }
@@ -167,9 +173,11 @@ impl Wanted {
     /// The weight that it is made of.
     fn of(&self) -> Option<Value> {
         match self {
-            Self::Plain(value) | Self::Packed(value, _) | Self::Narrow(value, _) | Self::Coded(value, _) => {
-                Some(*value)
-            }
+            Self::Plain(value)
+            | Self::Packed(value, _)
+            | Self::Narrow(value, _)
+            | Self::Coded(value, _)
+            | Self::Table(value) => Some(*value),
             Self::Sinusoid(..) | Self::Turns(..) => None,
         }
     }
@@ -182,7 +190,7 @@ impl Wanted {
 fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<Option<Constant>, Error> {
     let (value, coding) = match wanted {
         Wanted::Coded(value, coding) => (*value, *coding),
-        Wanted::Narrow(value, Format::Int8) => (*value, Coding::INT8),
+        Wanted::Narrow(value, Format::Int8) | Wanted::Table(value) => (*value, Coding::INT8),
         Wanted::Narrow(_, Format::Bf16)
         | Wanted::Plain(_)
         | Wanted::Packed(..)
@@ -203,6 +211,9 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
         if let Some(index) = scales.iter().position(|x| !x.is_finite()) {
             let value = scales[index];
             return Err(Error::NotFinite { name: name.clone(), index: index * width, value });
+        }
+        if let Wanted::Table(_) = wanted {
+            return Ok(Some(Constant::Table(Table::from_integers(bytes, scales, width))));
         }
         return Ok(Weight::from_integers(bytes, scales, width).map(Constant::Narrow));
     }
@@ -246,13 +257,16 @@ fn weight(wanted: &Wanted, graph: &Graph, data: &[f32]) -> Option<Constant> {
             let width = graph.shape(value).width;
             Some(Constant::Coded(coded::Weight::from_weight(coding, data, data.len() / width.max(1), width)))
         }
+        Wanted::Table(value) => Some(Constant::Table(Table::from_weight(data, graph.shape(value).width))),
         Wanted::Sinusoid(..) | Wanted::Turns(..) => None,
     }
 }
 
 fn table(wanted: &Wanted) -> Option<Constant> {
     match wanted {
-        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Narrow(..) | Wanted::Coded(..) => None,
+        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Narrow(..) | Wanted::Coded(..) | Wanted::Table(_) => {
+            None
+        }
         Wanted::Sinusoid(op, positions) => {
             let mut table = Buffer::zeros(positions * op.width);
             for (p, row) in table.chunks_exact_mut(op.width.max(1)).enumerate() {

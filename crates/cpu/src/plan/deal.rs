@@ -31,11 +31,9 @@ impl Deal {
         let worth = if precision == Precision::F32 { ROWS } else { worth(graph) };
         let apart =
             Self { workers, rows: rows.unwrap_or(usual), least: rows.unwrap_or(worth), wholes: false };
-        let of = |side: Side| if looks_at_itself(graph, side) { capacity.side(side).keys } else { 0 };
-        let longest = [Side::Source, Side::Target].map(of).into_iter().max().unwrap_or(0);
-        if longest == 0 || longest > LONGEST {
-            return (apart, None);
-        }
+        let short = |side: &Side| capacity.side(*side).keys <= LONGEST && looks_at_itself(graph, *side);
+        let sides = [Side::Source, Side::Target].into_iter().filter(short);
+        let Some(longest) = sides.map(|side| capacity.side(side).keys).max() else { return (apart, None) };
         let wholes = Self {
             rows: rows.unwrap_or(usual).max(longest),
             least: rows.unwrap_or(ROWS).max(longest),

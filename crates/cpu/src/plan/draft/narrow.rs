@@ -11,7 +11,7 @@ use super::super::fuse::{After, Fusions};
 use super::super::precision::{About, Held, Rule};
 use super::{Contents, Draft, Life, SlotId, Step};
 use crate::kernels::{Kernel, Narrowed, Work};
-use crate::narrow::{Format, Kind, Turn, Turning, Weight, coded};
+use crate::narrow::{Format, Kind, Table, Turn, Turning, Weight, coded};
 
 /// Halves in a line of them.
 const LINE: usize = 32;
@@ -130,12 +130,28 @@ impl Draft<'_> {
         let words = self.capacity.count(self.graph.shape(table).rows);
         let (kernel, slot) = match self.held(table, Rule::of_table) {
             Held::Wide => return None,
+            Held::Narrow(Format::Int8) if self.is_only_looked_up(table) => {
+                let floats = Table::len(words, self.graph.shape(table).width);
+                let slot = self.constant(Wanted::Table(table), Shape::fixed(1, floats));
+                (Kernel::TableLookup { op, words }, slot)
+            }
             Held::Narrow(format) => (Kernel::NarrowLookup { op, words }, self.narrow_constant(table, format)),
             Held::Coded(coding) => {
                 (Kernel::CodedLookup { op, coding, words }, self.coded_constant(table, coding))
             }
         };
         Some((Step::new(kernel, Work::Rows), vec![slot]))
+    }
+
+    /// Whether nobody multiplies by `table`. A graph that stores keys is one of several of a model, and another may: then one form
+    /// of it will do for both.
+    fn is_only_looked_up(&self, table: Value) -> bool {
+        let other = |node: &Node| match node.op {
+            Op::Lookup(_) => false,
+            Op::Store(_) => true,
+            _ => node.inputs.contains(&table),
+        };
+        !self.graph.nodes().iter().any(other)
     }
 
     /// The step of a product whose weight is in few bits, and what it reads.
