@@ -69,11 +69,11 @@ impl Table {
     /// # Safety
     /// The machine has `isa`; `table` is what [`Table::as_ptr`] gave, and has this row.
     pub unsafe fn decode(isa: Isa, table: *const f32, row: usize, to: &mut [f32]) {
-        let bytes = Self::row_bytes(to.len());
+        let words = Self::row_bytes(to.len()) / 4;
         // SAFETY: the caller's promise; the scale ends the row.
         let (row, scale) = unsafe {
-            let row = table.cast::<i8>().add(row * bytes);
-            (std::slice::from_raw_parts(row, to.len()), *row.add(bytes - 4).cast::<f32>())
+            let row = table.add(row * words);
+            (std::slice::from_raw_parts(row.cast::<i8>(), to.len()), *row.add(words - 1))
         };
         // SAFETY: the caller's promise.
         unsafe { dispatch!(isa, widen(row, scale, to)) };
