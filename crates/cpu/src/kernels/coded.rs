@@ -1,6 +1,6 @@
 //! Products of weights in few bits, and lookups in tables of them: see [`crate::narrow::coded`].
 
-use glassformer_graph::ops::{Activation, Lookup};
+use glassformer_graph::ops::Lookup;
 use glassformer_tensor::Coding;
 
 use super::Call;
@@ -9,7 +9,6 @@ use super::split::over_rows;
 use crate::narrow;
 use crate::narrow::coded::{Product, Weight};
 use crate::plan::After;
-use crate::then::{Other, Then};
 
 /// `y = after(x Wᵀ + b)`. Inputs: x narrowed, W coded, perhaps b, perhaps what `after` reads; x had `k` columns.
 ///
@@ -34,37 +33,6 @@ pub(super) unsafe fn product((coding, k): (Coding, usize), after: After, call: C
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
         // this item.
         unsafe { product.run_item(call.run.dot, item) };
-    });
-}
-
-/// `y = act(x Gᵀ + c) · (x Wᵀ + b)`. Inputs: x narrowed, G and W coded, perhaps c and b; x had `k` columns. Outputs: y, and a place
-/// for the gate.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn gated((coding, k): (Coding, usize), act: Activation, call: Call<'_>) {
-    let (x, y, gate) = (call.inputs[0], call.outputs[0], call.outputs[1]);
-    let product = |which: usize, c: *mut f32, then: Then| Product {
-        coding,
-        rows: y.rows,
-        k,
-        columns: y.width,
-        a: x.data,
-        b: call.inputs[1 + which].data,
-        c,
-        c_stride: y.width,
-        bias: call.inputs.get(3 + which).map(|bias| bias.data.cast_const()),
-        then,
-    };
-    let other = Other { start: gate.data, stride: y.width };
-    let products =
-        [product(0, gate.data, Then::Nothing), product(1, y.data, Then::Gate(call.run.bent(act), other))];
-    call.worker.share(products[0].items(), |item| {
-        for product in &products {
-            // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
-            // this item of both products, the gate first.
-            unsafe { product.run_item(call.run.dot, item) };
-        }
     });
 }
 

@@ -4,7 +4,6 @@
 //! from a workspace of its own.
 
 use glassformer_graph::Side;
-use glassformer_graph::ops::Activation;
 
 use super::Call;
 use super::split::over_rows;
@@ -139,7 +138,7 @@ pub(super) unsafe fn narrow(kind: Kind, call: Call<'_>) {
 
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of `narrowing` lie within its blocks.
-unsafe fn narrow_rows(call: Call<'_>, narrowing: &Narrowing) {
+pub(super) unsafe fn narrow_rows(call: Call<'_>, narrowing: &Narrowing) {
     over_rows(call.worker, narrowing.rows, narrowing.k, |rows| {
         for row in rows {
             // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
@@ -194,7 +193,7 @@ pub(super) unsafe fn narrow_product(
 }
 
 /// Numbers between the rows of a block: a line.
-const PADDING: usize = 16;
+pub(super) const PADDING: usize = 16;
 
 /// C of a product narrowed for others, to `to`.
 ///
@@ -231,98 +230,9 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
     }
 }
 
-/// The most columns of a gate, where it does not have to end with a block: what both products make of them stays in the cache.
-const GATE: usize = 1024;
-
-/// `y = act(x Gᵀ + c) · (x Wᵀ + b)` with narrow numbers. Inputs: x narrowed, G and W narrow, perhaps c and b; x had `k` columns. Outputs:
-/// y, a place for the gate, and y narrowed in the second format, if there is one; then y itself is only a place to work in.
-///
-/// A worker alone computes some columns of the gate, always in the same place, and what it gates before it leaves the cache.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn narrow_gated(
-    (format, k): (Format, usize),
-    act: Activation,
-    narrowed: Narrowed,
-    call: Call<'_>,
-) {
-    let (x, y, gate) = (call.inputs[0], call.outputs[0], call.outputs[1]);
-    let to = call.outputs.get(2).map(|block| block.data);
-    let (rows, columns) = (y.rows, y.width);
-    // Of the two, product `which` of these columns; rows of the gate begin `gates` apart, those of y `stride`.
-    let product =
-        |which: usize, some: [usize; 2], c: *mut f32, c_stride: usize, then: Then| narrow::Product {
-            format,
-            rows,
-            k,
-            columns,
-            some,
-            a: x.data,
-            b: call.inputs[1 + which].data,
-            c,
-            c_stride,
-            bias: call.inputs.get(3 + which).map(|bias| bias.data.cast_const()),
-            then,
-            target: Target::Wide,
-        };
-    let then = |start: *const f32, stride: usize| Then::Gate(call.run.bent(act), Other { start, stride });
-    // What a product in `bf16` narrows itself, and what is narrowed behind it.
-    let (direct, behind) = match (narrowed, to) {
-        (Narrowed::For(Format::Bf16), Some(to)) if format == Format::Bf16 => (Target::Tiles(to), None),
-        (Narrowed::For(other), Some(to)) => (Target::Wide, Some((other, to))),
-        (Narrowed::For(_) | Narrowed::No | Narrowed::Halves(_), _) => (Target::Wide, None),
-    };
-    if call.worker.count > 1 {
-        let all = [0, columns];
-        let first = product(0, all, gate.data, columns, Then::Nothing);
-        let second = product(1, all, y.data, columns, then(gate.data, columns));
-        let second = narrow::Product { target: direct, ..second };
-        let workers = call.worker.count;
-        call.worker.share(first.items(workers), |item| {
-            // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
-            // this item of both products, the gate first.
-            unsafe {
-                first.run_item(call.run.dot, item, workers);
-                second.run_item(call.run.dot, item, workers);
-            }
-        });
-        if let Some((format, to)) = behind {
-            call.worker.barrier();
-            // SAFETY: the caller's promise; rows are narrowed behind a barrier.
-            unsafe {
-                narrow_rows(call, &Narrowing { format, rows, k: columns, from: y.data, stride: columns, to });
-            };
-        }
-        return;
-    }
-    let blocks = behind.map_or(columns.div_ceil(GATE), |(format, _)| format.blocks(columns));
-    for block in 0..blocks {
-        let some = match behind {
-            Some((format, _)) => format.block(columns, block),
-            None => block * GATE..columns.min((block + 1) * GATE),
-        };
-        // As in `narrow_blocks`.
-        let stride = (some.len() + PADDING).min(columns);
-        let compact = |block: Block| block.data.wrapping_sub(some.start);
-        let (c, c_stride) = if behind.is_some() { (compact(y), stride) } else { (y.data, columns) };
-        let ends = [some.start, some.end];
-        let second = product(1, ends, c, c_stride, then(compact(gate), stride));
-        // SAFETY: the caller's promise; both places have room for a part of the columns, which begin at their first number.
-        unsafe {
-            narrow_multiply(call, &product(0, ends, compact(gate), stride, Then::Nothing));
-            narrow_multiply(call, &narrow::Product { target: direct, ..second });
-            if let Some((format, to)) = behind {
-                let narrowing = Narrowing { format, rows, k: columns, from: c, stride, to };
-                (0..rows).for_each(|row| narrowing.run_block(call.run.isa, row, block));
-            }
-        }
-    }
-}
-
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
-unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product) {
+pub(super) unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product) {
     let workers = call.worker.count;
     call.worker.share(product.items(workers), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has

@@ -18,6 +18,7 @@ mod adaptive;
 mod attend;
 mod bend;
 mod coded;
+mod gated;
 mod gather;
 mod halt;
 mod leaders;
@@ -400,10 +401,10 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
                 linear::narrow_product((*format, *k), *after, *narrowed, call);
             }
             Kernel::NarrowGated { format, k, act, narrowed } => {
-                linear::narrow_gated((*format, *k), *act, *narrowed, call);
+                gated::narrow((*format, *k), *act, *narrowed, call);
             }
             Kernel::CodedProduct { coding, k, after } => coded::product((*coding, *k), *after, call),
-            Kernel::CodedGated { coding, k, act } => coded::gated((*coding, *k), *act, call),
+            Kernel::CodedGated { coding, k, act } => gated::coded((*coding, *k), *act, call),
             Kernel::NarrowLookup { op, words } => coded::narrow_lookup(op, *words, call),
             Kernel::TableLookup { op, words } => coded::table_lookup(op, *words, call),
             Kernel::CodedLookup { op, coding, words } => coded::lookup(op, *coding, *words, call),

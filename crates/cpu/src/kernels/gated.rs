@@ -1,0 +1,165 @@
+//! A gate and what it gates in one step: `y = act(x Gᵀ + c) · (x Wᵀ + b)`.
+//!
+//! Inputs: x narrowed, G, W, perhaps c and b. Outputs: y, a place for the gate, and perhaps y narrowed for the products that alone read
+//! it; then y itself is only a place to work in.
+
+use std::ops::Range;
+
+use glassformer_graph::ops::Activation;
+use glassformer_tensor::Coding;
+
+use super::Call;
+use super::linear::{Narrowed, PADDING, narrow_multiply, narrow_rows};
+use crate::context::Block;
+use crate::lanes::bend::Bent;
+use crate::narrow::{self, Format, Narrowing, Target, coded};
+use crate::then::{Other, Then};
+
+/// The most columns at a time, where they do not have to end with a block: what both products make of them stays in the cache.
+const COLUMNS: usize = 1024;
+
+/// With narrow numbers; x had `k` columns.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn narrow(
+    (format, k): (Format, usize),
+    act: Activation,
+    narrowed: Narrowed,
+    call: Call<'_>,
+) {
+    let to = call.outputs.get(2).map(|block| block.data);
+    let (target, behind) = match (narrowed, to) {
+        (Narrowed::For(Format::Bf16), Some(to)) if format == Format::Bf16 => (Target::Tiles(to), None),
+        (Narrowed::For(other), Some(to)) => (Target::Wide, Some((other, to))),
+        (Narrowed::For(_) | Narrowed::No | Narrowed::Halves(_), _) => (Target::Wide, None),
+    };
+    let pair = Pair { format, k, act: call.run.bent(act), target, behind, call };
+    // SAFETY: the caller's promise.
+    unsafe { if call.worker.count > 1 { pair.together() } else { pair.alone() } }
+}
+
+/// Both products.
+struct Pair<'a> {
+    format: Format,
+    k: usize,
+    act: Bent,
+    /// What the second one writes.
+    target: Target,
+    /// What y is narrowed to behind it, and where.
+    behind: Option<(Format, *mut f32)>,
+    call: Call<'a>,
+}
+
+impl Pair<'_> {
+    /// The two products of some columns. Each has a place, and a distance between the rows there.
+    fn of(
+        &self,
+        columns: &Range<usize>,
+        gate: (*mut f32, usize),
+        y: (*mut f32, usize),
+    ) -> [narrow::Product; 2] {
+        let Call { inputs, outputs, .. } = self.call;
+        let product = |which: usize, (c, c_stride): (*mut f32, usize), then: Then| narrow::Product {
+            format: self.format,
+            rows: outputs[0].rows,
+            k: self.k,
+            columns: outputs[0].width,
+            some: [columns.start, columns.end],
+            a: inputs[0].data,
+            b: inputs[1 + which].data,
+            c,
+            c_stride,
+            bias: inputs.get(3 + which).map(|bias| bias.data.cast_const()),
+            then,
+            target: Target::Wide,
+        };
+        let then = Then::Gate(self.act, Other { start: gate.0, stride: gate.1 });
+        let second = product(1, y, then);
+        [product(0, gate, Then::Nothing), narrow::Product { target: self.target, ..second }]
+    }
+
+    /// Workers share the columns: each item of both products is one worker's, the gate first. Then they share the rows.
+    ///
+    /// # Safety
+    /// As [`Call`] says.
+    unsafe fn together(&self) {
+        let Call { outputs, run, worker, .. } = self.call;
+        let (y, gate) = (outputs[0], outputs[1]);
+        let products = self.of(&(0..y.width), (gate.data, y.width), (y.data, y.width));
+        worker.share(products[0].items(worker.count), |item| {
+            for product in &products {
+                // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one
+                // worker has this item.
+                unsafe { product.run_item(run.dot, item, worker.count) };
+            }
+        });
+        if let Some((format, to)) = self.behind {
+            worker.barrier();
+            let (from, stride) = (y.data.cast_const(), y.width);
+            // SAFETY: the caller's promise; what is narrowed lies before a barrier.
+            unsafe {
+                narrow_rows(self.call, &Narrowing { format, rows: y.rows, k: y.width, from, stride, to });
+            };
+        }
+    }
+
+    /// A worker alone computes some columns of the gate, always in the same place, and what it gates before it leaves the cache.
+    ///
+    /// # Safety
+    /// As [`Call`] says.
+    unsafe fn alone(&self) {
+        let (y, gate) = (self.call.outputs[0], self.call.outputs[1]);
+        let (rows, columns) = (y.rows, y.width);
+        let blocks = self.behind.map_or(columns.div_ceil(COLUMNS), |(format, _)| format.blocks(columns));
+        for block in 0..blocks {
+            let some = match self.behind {
+                Some((format, _)) => format.block(columns, block),
+                None => block * COLUMNS..columns.min((block + 1) * COLUMNS),
+            };
+            let stride = (some.len() + PADDING).min(columns);
+            let compact = |block: Block| (block.data.wrapping_sub(some.start), stride);
+            let to = if self.behind.is_some() { compact(y) } else { (y.data, columns) };
+            // SAFETY: the caller's promise; both places have room for a part of the columns, which begin at their first number.
+            unsafe {
+                for product in self.of(&some, compact(gate), to) {
+                    narrow_multiply(self.call, &product);
+                }
+                if let Some((format, narrow)) = self.behind {
+                    let narrowing = Narrowing { format, rows, k: columns, from: to.0, stride, to: narrow };
+                    (0..rows).for_each(|row| narrowing.run_block(self.call.run.isa, row, block));
+                }
+            }
+        }
+    }
+}
+
+/// With weights in few bits; x had `k` columns.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn coded((coding, k): (Coding, usize), act: Activation, call: Call<'_>) {
+    let (x, y, gate) = (call.inputs[0], call.outputs[0], call.outputs[1]);
+    let product = |which: usize, c: *mut f32, then: Then| coded::Product {
+        coding,
+        rows: y.rows,
+        k,
+        columns: y.width,
+        a: x.data,
+        b: call.inputs[1 + which].data,
+        c,
+        c_stride: y.width,
+        bias: call.inputs.get(3 + which).map(|bias| bias.data.cast_const()),
+        then,
+    };
+    let other = Other { start: gate.data, stride: y.width };
+    let products =
+        [product(0, gate.data, Then::Nothing), product(1, y.data, Then::Gate(call.run.bent(act), other))];
+    call.worker.share(products[0].items(), |item| {
+        for product in &products {
+            // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
+            // this item of both products, the gate first.
+            unsafe { product.run_item(call.run.dot, item) };
+        }
+    });
+}
