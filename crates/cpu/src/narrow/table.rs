@@ -31,10 +31,12 @@ impl Table {
     pub fn from_weight(numbers: &[f32], width: usize) -> Self {
         let rows = numbers.len() / width.max(1);
         let mut data = Buffer::zeros(Self::len(rows, width));
+        let mut integers = Vec::with_capacity(width);
         for (row, numbers) in numbers.chunks_exact(width.max(1)).enumerate() {
             let (scale, inverse) = scale(numbers);
-            let integers = numbers.iter().map(|&x| quantise(x, inverse).cast_unsigned());
-            Self::set(&mut data, (row, width), integers, scale);
+            integers.clear();
+            integers.extend(numbers.iter().map(|&x| quantise(x, inverse).cast_unsigned()));
+            Self::set(&mut data, row, &integers, scale);
         }
         Self { data }
     }
@@ -47,19 +49,18 @@ impl Table {
         assert_eq!(integers.len(), scales.len() * width, "a table [{}, {width}]", scales.len());
         let mut data = Buffer::zeros(Self::len(scales.len(), width));
         for (row, &scale) in scales.iter().enumerate() {
-            let integers = integers[row * width..(row + 1) * width].iter().copied();
-            Self::set(&mut data, (row, width), integers, scale);
+            Self::set(&mut data, row, &integers[row * width..(row + 1) * width], scale);
         }
         Self { data }
     }
 
-    fn set(data: &mut Buffer, (row, width): (usize, usize), integers: impl Iterator<Item = u8>, scale: f32) {
-        let words = Self::row_bytes(width) / 4;
+    fn set(data: &mut Buffer, row: usize, integers: &[u8], scale: f32) {
+        let words = Self::row_bytes(integers.len()) / 4;
         let row = &mut data[row * words..(row + 1) * words];
-        for (at, integer) in integers.enumerate() {
-            let mut word = row[at / 4].to_bits().to_le_bytes();
-            word[at % 4] = integer;
-            row[at / 4] = f32::from_bits(u32::from_le_bytes(word));
+        for (word, some) in row.iter_mut().zip(integers.chunks(4)) {
+            let mut bytes = [0; 4];
+            bytes[..some.len()].copy_from_slice(some);
+            *word = f32::from_bits(u32::from_le_bytes(bytes));
         }
         row[words - 1] = scale;
     }
