@@ -140,13 +140,13 @@ pub fn tiles(format: Format, team: &Team) -> Option<f64> {
         team.run(&|_| unsafe {
             match format {
                 Format::Bf16 => multiply!("tdpbf16ps"),
-                Format::Int8 => multiply!("tdpbssd"),
+                Format::Int8 | Format::Int4 => multiply!("tdpbssd"),
             }
         });
     });
     let each = match format {
         Format::Bf16 => 2 * 16 * 16 * 32,
-        Format::Int8 => 2 * 16 * 16 * 64,
+        Format::Int8 | Format::Int4 => 2 * 16 * 16 * 64,
     };
     Some((STEPS * 4 * each * team.size()) as f64 / seconds)
 }

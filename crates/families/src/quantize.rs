@@ -21,7 +21,8 @@ use crate::{Error, embedding};
 pub enum Quantize {
     /// Eight, with a scale for each output.
     Int8,
-    /// Four, with a scale for each 32 numbers. Vocabularies, and weights whose rows are not whole groups, get eight.
+    /// Four, with a scale for each output and a step for each 16 numbers. Vocabularies, and weights whose rows are not whole blocks, get
+    /// eight.
     Int4,
 }
 
@@ -49,7 +50,7 @@ impl Quantize {
         if width == 0 || !layer && !words {
             return None;
         }
-        let four = layer && width.is_multiple_of(Coding::INT4.group);
+        let four = layer && width.is_multiple_of(Coding::INT4_BLOCK);
         Some(if *self == Self::Int4 && four { Coding::INT4 } else { Coding::INT8 })
     }
 
@@ -72,13 +73,10 @@ impl Quantize {
         let mut types = BTreeMap::new();
         for (name, planned) in &plans {
             tensors.insert(name.clone(), planned.stored());
-            match planned.coding {
-                None => {}
-                Some(Coding::INT4) => _ = types.insert(name.as_str(), scheme::INT4),
-                Some(_) => {
-                    tensors.insert(scheme::scale_of(name), (Dtype::F32, vec![planned.shape[0]]));
-                    types.insert(name.as_str(), scheme::INT8);
-                }
+            if let Some(coding) = planned.coding {
+                tensors.insert(scheme::scale_of(name), (Dtype::F32, vec![planned.shape[0]]));
+                let word = if coding == Coding::INT4 { scheme::INT4 } else { scheme::INT8 };
+                types.insert(name.as_str(), word);
             }
         }
         let text = |error: serde_json::Error| Error::File {
@@ -124,14 +122,14 @@ impl Planned {
     fn stored(&self) -> (Dtype, Vec<usize>) {
         match (self.coding, self.shape.as_slice()) {
             (Some(Coding::INT4), &[rows, width]) => {
-                (Dtype::U8, vec![rows, width / Quant::Q4_0.numbers() * Quant::Q4_0.bytes()])
+                (Dtype::U8, vec![rows, width / Quant::Int4.numbers() * Quant::Int4.bytes()])
             }
             (Some(_), _) => (Dtype::I8, self.shape.clone()),
             (None, _) => (Dtype::F32, self.shape.clone()),
         }
     }
 
-    /// Writes its numbers, and gives the scales of its rows where they are apart.
+    /// Writes its numbers, and gives the scales of its rows, if they have some.
     fn fill(&self, source: &dyn Source, name: &str, file: &mut dyn Write) -> io::Result<Vec<f32>> {
         let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{name} {why}"));
         let values = source.get(name).ok_or_else(|| wrong("is not there"))?;
@@ -154,8 +152,8 @@ impl Planned {
                 put_together(&row, &mut bytes);
             } else {
                 bytes.extend(row.codes.iter().map(|code| code ^ 128));
-                scales.extend_from_slice(&row.scales);
             }
+            scales.extend_from_slice(&row.scales);
             file.write_all(&bytes)?;
         }
         Ok(scales)

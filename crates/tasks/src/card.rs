@@ -117,7 +117,7 @@ fn parts(parameters: &[Parameter]) -> Vec<(&'static str, usize)> {
     PARTS.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
 }
 
-/// Bytes of the prepared weights: matrices in the dtype, with a scale for each row or group, everything else in f32.
+/// Bytes of the prepared weights: matrices in the dtype, with a scale for each row and a step for each group, everything else in f32.
 fn memory(parameters: &[Parameter]) -> Vec<(&'static str, usize)> {
     let bytes = |matrix: fn(usize, usize) -> usize| {
         let one = |parameter: &Parameter| match parameter.shape[..] {
@@ -130,7 +130,7 @@ fn memory(parameters: &[Parameter]) -> Vec<(&'static str, usize)> {
         ("f32", bytes(|rows, columns| 4 * rows * columns)),
         ("bf16", bytes(|rows, columns| 2 * rows * columns)),
         ("int8", bytes(|rows, columns| rows * (columns + 4))),
-        ("int4", bytes(|rows, columns| rows * (columns.div_ceil(2) + 2 * columns.div_ceil(32)))),
+        ("int4", bytes(|rows, columns| rows * (columns.div_ceil(2) + columns.div_ceil(32) + 4))),
     ]
 }
 

@@ -12,7 +12,7 @@ mod random;
 mod tensor;
 
 pub use buffer::Buffer;
-pub use coded::{Base, Bits, Coded, CodedRow, Coding, Integers, SUPER, Scales};
+pub use coded::{Base, Bits, Coded, CodedRow, Coding, Integers, LARGEST_STEP, SUPER, Scales};
 pub use compare::{Difference, Tolerance, compare};
 pub use random::Random;
 pub use tensor::Tensor;

@@ -20,6 +20,8 @@ pub struct CodedRows<'a> {
 
 enum Kind {
     Blocks(Quant),
+    /// Blocks of [`Quant::Int4`], and what those of each row are multiplied by.
+    Steps(Vec<f32>),
     /// 8-bit integers, and what those of each row are multiplied by.
     Integers(Vec<f32>),
 }
@@ -30,7 +32,9 @@ impl<'a> CodedRows<'a> {
         if rows.start > rows.end || rows.end > count {
             return None;
         }
-        let kind = if let Dtype::Blocks(quant) = stored.dtype {
+        let kind = if stored.dtype == Dtype::Blocks(Quant::Int4) {
+            Kind::Steps(stored.row_factors()?)
+        } else if let Dtype::Blocks(quant) = stored.dtype {
             Kind::Blocks(quant)
         } else if stored.dtype == Dtype::I8 {
             Kind::Integers(stored.row_factors()?)
@@ -46,6 +50,7 @@ impl Coded for CodedRows<'_> {
     fn coding(&self) -> Coding {
         match self.kind {
             Kind::Blocks(quant) => quant.coding(),
+            Kind::Steps(_) => Coding::INT4,
             Kind::Integers(_) => Coding::INT8,
         }
     }
@@ -59,6 +64,10 @@ impl Coded for CodedRows<'_> {
         let bytes = &self.bytes[row * self.width..(row + 1) * self.width];
         match &self.kind {
             Kind::Blocks(quant) => quant.take_apart(bytes, into),
+            Kind::Steps(factors) => {
+                Quant::Int4.take_apart(bytes, into);
+                into.scales.push(factors[row]);
+            }
             Kind::Integers(factors) => {
                 into.codes.extend(bytes.iter().map(|byte| byte ^ 128));
                 into.scales.push(factors[row]);

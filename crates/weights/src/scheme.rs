@@ -2,9 +2,9 @@
 //!
 //! The format has no type for blocks, so they are bytes, and `__metadata__` has an entry that maps names to types:
 //! `"glassformer.coding": "{\"head.weight\": \"int8\", …}"`. A type is `int8`, a tensor of `I8` beside one of `F32` called
-//! `….scale`, whose numbers the rows are multiplied by; or one of GGUF's, whose blocks then fill the rows of a tensor of `U8`: our
-//! [`INT4`] is `Q4_0`, blocks of a half, the scale, and 32 numbers of four bits around 8, those of the first sixteen in the low halves
-//! of bytes.
+//! `….scale`, whose numbers the rows are multiplied by; or `int4`, the same with blocks that fill the rows of a tensor of `U8`: 16 bytes of
+//! 32 numbers of four bits around 8, those of the first sixteen in the low halves, and a byte with the step that each sixteen are multiplied
+//! by, the first in the low half; or one of GGUF's, whose blocks fill the rows and have their scales inside.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,10 +20,10 @@ pub const CODING: &str = "glassformer.coding";
 pub const NAMES: &str = "glassformer.names";
 /// What [`NAMES`] says where they are our own, whatever the configuration beside the file.
 pub const OURS: &str = "ours";
-/// The type that is no block.
+/// The type of weights in eight bits, which is no block.
 pub const INT8: &str = "int8";
 /// The type of weights in four bits.
-pub const INT4: &str = "Q4_0";
+pub const INT4: &str = "int4";
 
 /// What the tensors of a file are.
 pub(crate) struct Scheme<'a> {
@@ -78,18 +78,24 @@ impl<'a> Scheme<'a> {
         Ok(())
     }
 
-    /// Gives integers their scales, which are then no tensors of their own.
+    /// Gives integers and steps their scales, which are then no tensors of their own.
     pub(crate) fn scale(&self, tensors: &mut Vec<(String, Stored)>) -> Result<(), Error> {
         if self.types.is_empty() {
             return Ok(());
         }
         let mut all: BTreeMap<String, Stored> = std::mem::take(tensors).into_iter().collect();
-        for name in self.types.iter().filter(|(_, word)| *word == INT8).map(|(name, _)| name) {
+        let scaled = |word: &str| match word {
+            INT8 => Some(Dtype::I8),
+            INT4 => Some(Dtype::Blocks(Quant::Int4)),
+            _ => None,
+        };
+        for (name, word) in &self.types {
+            let Some(dtype) = scaled(word) else { continue };
             let Some(scales) = all.remove(&scale_of(name)) else {
                 return Err(self.wrong(name, "has no scales"));
             };
-            let Some(stored) = all.get(name).filter(|stored| stored.dtype == Dtype::I8) else {
-                return Err(self.wrong(name, "is not there as I8"));
+            let Some(stored) = all.get(name).filter(|stored| stored.dtype == dtype) else {
+                return Err(self.wrong(name, format_args!("is not there as {}", dtype.name())));
             };
             let rows = stored.shape.first() == scales.shape.first() && scales.shape.len() == 1;
             let scaled =

@@ -66,8 +66,10 @@ pub(super) struct Cursor {
     pub a: *const u8,
     /// The next tile of B.
     pub b: *const u8,
-    /// How many bytes on the next block of rows of A begins, and the next panel of B.
-    pub stride: usize,
+    /// How many bytes on the next block of rows of A begins.
+    pub down: usize,
+    /// How many bytes on the next panel of B begins.
+    pub across: usize,
 }
 
 /// Some instructions about tiles, which name A's and B's addresses.
@@ -98,9 +100,9 @@ macro_rules! square {
             concat!($multiply, " tmm1, tmm4, tmm7"),
             concat!($multiply, " tmm3, tmm5, tmm7");
             a0 = $cursor.a,
-            a1 = $cursor.a.wrapping_add($cursor.stride),
+            a1 = $cursor.a.wrapping_add($cursor.down),
             b0 = $cursor.b,
-            b1 = $cursor.b.wrapping_add($cursor.stride)
+            b1 = $cursor.b.wrapping_add($cursor.across)
         )
     };
 }
@@ -120,9 +122,9 @@ macro_rules! wide {
             concat!($multiply, " tmm3, tmm4, tmm5");
             a = $cursor.a,
             b0 = $cursor.b,
-            b1 = $cursor.b.wrapping_add($cursor.stride),
-            b2 = $cursor.b.wrapping_add(2 * $cursor.stride),
-            b3 = $cursor.b.wrapping_add(3 * $cursor.stride)
+            b1 = $cursor.b.wrapping_add($cursor.across),
+            b2 = $cursor.b.wrapping_add(2 * $cursor.across),
+            b3 = $cursor.b.wrapping_add(3 * $cursor.across)
         )
     };
 }
@@ -243,9 +245,9 @@ impl Tiles {
         unsafe {
             match (shape, format) {
                 (Shape::Square, Format::Bf16) => square!(cursor, "tdpbf16ps"),
-                (Shape::Square, Format::Int8) => square!(cursor, "tdpbssd"),
+                (Shape::Square, Format::Int8 | Format::Int4) => square!(cursor, "tdpbssd"),
                 (Shape::Wide, Format::Bf16) => wide!(cursor, "tdpbf16ps"),
-                (Shape::Wide, Format::Int8) => wide!(cursor, "tdpbssd"),
+                (Shape::Wide, Format::Int8 | Format::Int4) => wide!(cursor, "tdpbssd"),
             }
         }
         cursor.a = cursor.a.wrapping_add(TILE);

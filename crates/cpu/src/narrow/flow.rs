@@ -7,8 +7,8 @@
 
 use super::amx::{Cursor, Tiles};
 use super::finish::Place;
-use super::patch::{Shape, Strips, Sums};
-use super::{Format, Item, LINE, LINES, Product, TILE, UNIT};
+use super::patch::{self, Shape, Strips, Sums};
+use super::{Format, Item, LINE, LINES, Product, SCALED, TILE, UNIT, WIDE, four};
 use crate::dispatch;
 use crate::isa::Isa;
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
@@ -20,6 +20,23 @@ use std::ops::Range;
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product, and the machine has AMX.
 pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<Range<usize>>) {
+    // SAFETY: the caller's promise; B in four bits has a place to be unpacked to.
+    unsafe {
+        match product.format {
+            Format::Bf16 | Format::Int8 => run_at(product, item, next, std::ptr::null_mut()),
+            Format::Int4 => {
+                let mut place = MaybeUninit::<patch::Tiles<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
+                run_at(product, item, next, place.as_mut_ptr().cast());
+            }
+        }
+    }
+}
+
+/// The same, with a place for the item's tiles of B, over a block of k, where they have to be unpacked.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn run_at(product: &Product, item: &Item, next: Option<Range<usize>>, unpacked: *mut u8) {
     let mut ahead = Ahead::of(product, item, next);
     // Written before they are read.
     let mut sums = MaybeUninit::<[Sums; 2]>::uninit();
@@ -34,7 +51,7 @@ pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<Range<usiz
         unsafe {
             let tiles = Tiles::configure(shape, rows.len().min(LINES));
             let sums = [first, first.add(1)];
-            let mut flow = Flow { tiles, sums, waiting: None, ahead: &mut ahead };
+            let mut flow = Flow { tiles, sums, waiting: None, unpacked, first: 0, ahead: &mut ahead };
             match shape {
                 Shape::Square => flow.block_by_block(product, &rows, &item.units),
                 Shape::Wide => flow.panel_by_panel(product, &rows, &item.units),
@@ -55,6 +72,13 @@ fn in_squares(rows: usize) -> usize {
     }
 }
 
+/// Bytes of the tiles of four panels.
+const UNPACKED: usize = Shape::Wide.across() * TILE;
+/// How many steps before they are multiplied tiles are unpacked: what was just written cannot be loaded at once.
+const EARLIER: usize = 2;
+/// Steps whose tiles stay unpacked where one strip is all that needs them.
+const RING: usize = 4;
+
 /// Patches on their way.
 struct Flow<'a> {
     tiles: Tiles,
@@ -62,6 +86,10 @@ struct Flow<'a> {
     sums: [*mut Sums; 2],
     /// The patch before, if it is not finished.
     waiting: Option<Place>,
+    /// Where tiles of B are unpacked to, if they are in four bits.
+    unpacked: *mut u8,
+    /// The first panel that is there.
+    first: usize,
     ahead: &'a mut Ahead,
 }
 
@@ -77,11 +105,11 @@ struct Ahead {
 impl Ahead {
     fn of(product: &Product, item: &Item, next: Option<Range<usize>>) -> Self {
         let units = next.unwrap_or(0..0);
-        let lines = units.len() * UNIT * product.tiles();
+        let lines = units.len() * UNIT / LINES * product.format.panel(product.k) / LINE;
         let times = item.rows.len().div_ceil(2 * LINES)
             * (item.units.len() * UNIT).div_ceil(2 * LINES)
             * product.tiles();
-        let next = product.b_tile(units.start * UNIT / LINES, 0);
+        let next = product.b_panel(units.start * UNIT / LINES);
         Self { next, left: lines, each: lines.div_ceil(times.max(1)) }
     }
 
@@ -104,6 +132,8 @@ impl Flow<'_> {
     unsafe fn block_by_block(&mut self, product: &Product, rows: &Range<usize>, units: &Range<usize>) {
         for index in 0..product.blocks() {
             let strips = Strips::new(product, Isa::Avx512, Shape::Square, rows.clone(), index);
+            // SAFETY: the caller's promise.
+            unsafe { self.unpack(&strips, 4 * units.start..4 * units.end) };
             for row in strips.starts() {
                 for panel in strips.panels(units).step_by(Shape::Square.across()) {
                     // SAFETY: the caller's promise.
@@ -137,6 +167,31 @@ impl Flow<'_> {
         }
     }
 
+    /// Unpacks some panels, over the block of `strips`, if B is in four bits.
+    ///
+    /// # Safety
+    /// As for [`run`]; there are no more panels than there is room for.
+    unsafe fn unpack(&mut self, strips: &Strips<'_>, panels: Range<usize>) {
+        if strips.product.format == Format::Int4 {
+            self.first = panels.start;
+            // SAFETY: the caller's promise; columns are filled up to whole units.
+            unsafe { four::unpack(Isa::Avx512, strips.product, panels, &strips.steps, self.unpacked) };
+        }
+    }
+
+    /// The tile of B at `panel` and the first step of `strips`, and how many bytes on the next panel begins.
+    fn right(&self, strips: &Strips<'_>, panel: usize) -> (*const u8, usize) {
+        let Strips { product, ref steps, .. } = *strips;
+        match product.format {
+            Format::Bf16 | Format::Int8 => (product.b_tile(panel, steps.start), product.tiles() * TILE),
+            Format::Int4 if strips.shape == Shape::Wide => (self.unpacked, TILE),
+            Format::Int4 => {
+                let across = steps.len() * TILE;
+                (self.unpacked.wrapping_add((panel - self.first) * across), across)
+            }
+        }
+    }
+
     /// Finishes the last patch.
     ///
     /// # Safety
@@ -159,10 +214,13 @@ impl Flow<'_> {
         unsafe {
             self.begin(strips, &place);
             match (shape, strips.product.format) {
-                (Shape::Square, Format::Bf16) => self.steps::<true, false>(strips, row, panel),
-                (Shape::Square, Format::Int8) => self.steps::<true, true>(strips, row, panel),
-                (Shape::Wide, Format::Bf16) => self.steps::<false, false>(strips, row, panel),
-                (Shape::Wide, Format::Int8) => self.steps::<false, true>(strips, row, panel),
+                (Shape::Square, Format::Bf16) => self.steps::<true, false, false>(strips, row, panel),
+                (Shape::Square, Format::Int8 | Format::Int4) => {
+                    self.steps::<true, true, false>(strips, row, panel);
+                }
+                (Shape::Wide, Format::Bf16) => self.steps::<false, false, false>(strips, row, panel),
+                (Shape::Wide, Format::Int8) => self.steps::<false, true, false>(strips, row, panel),
+                (Shape::Wide, Format::Int4) => self.steps::<false, true, true>(strips, row, panel),
             }
             if is_whole(shape, &place) && strips.keeps() {
                 self.tiles.store(shape, place.part.c, 4 * place.part.stride);
@@ -174,12 +232,12 @@ impl Flow<'_> {
         }
     }
 
-    /// The steps along k of a patch, in squares or not, of integers or not.
+    /// The steps along k of a patch, in squares or not, of integers or not, which are unpacked on the way or not.
     ///
     /// # Safety
     /// As for [`run`].
     #[inline(never)]
-    unsafe fn steps<const SQUARE: bool, const INTEGERS: bool>(
+    unsafe fn steps<const SQUARE: bool, const INTEGERS: bool, const UNPACKS: bool>(
         &mut self,
         strips: &Strips<'_>,
         row: usize,
@@ -188,17 +246,29 @@ impl Flow<'_> {
         let shape = if SQUARE { Shape::Square } else { Shape::Wide };
         let format = if INTEGERS { Format::Int8 } else { Format::Bf16 };
         let Strips { product, ref steps, .. } = *strips;
-        let mut cursor = Cursor {
-            a: product.a_tile(row / LINES, steps.start),
-            b: product.b_tile(panel, steps.start),
-            stride: product.tiles() * TILE,
-        };
+        let (b, across) = self.right(strips, panel);
+        let a = product.a_tile(row / LINES, steps.start);
+        let mut cursor = Cursor { a, b, down: product.tiles() * TILE, across };
         let before = self.waiting.take();
         let rows = before.map_or(0, |before| before.part.rows);
         let (each, mut done) = (rows.div_ceil(steps.len()), 0);
         // SAFETY: the caller's promise.
         unsafe {
-            for _ in 0..steps.len() {
+            // The first strip unpacks the panels; another finds them.
+            let unpacks = UNPACKS && row == strips.rows.start;
+            let ring = if strips.rows.len() <= LINES { RING } else { SCALED };
+            let mut unpack = |step: usize| {
+                if unpacks && step < steps.len() {
+                    let to = self.unpacked.add(step % ring * UNPACKED);
+                    four::run(product, panel / Shape::Wide.across(), steps.start + step, to);
+                }
+            };
+            (0..EARLIER).for_each(&mut unpack);
+            for step in 0..steps.len() {
+                if UNPACKS {
+                    unpack(step + EARLIER);
+                    cursor.b = self.unpacked.add(step % ring * UNPACKED);
+                }
                 self.tiles.step(format, shape, &mut cursor);
                 if let Some(before) = &before
                     && done < rows

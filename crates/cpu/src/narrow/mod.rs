@@ -1,10 +1,11 @@
-//! The matrix product C = A·B + bias with narrow numbers: `bf16`, or 8-bit integers. Half and a quarter of the bytes, and
+//! The matrix product C = A·B + bias with narrow numbers: `bf16`, or integers of eight or four bits. A half to an eighth of the bytes, and
 //! on machines with AMX sixteen and thirty-two times the multiplications of `f32`.
 //!
-//! **Two formats.** [`Format::Bf16`] rounds weights and activations to the upper half of an `f32` and sums in `f32`.
+//! **Three formats.** [`Format::Bf16`] rounds weights and activations to the upper half of an `f32` and sums in `f32`.
 //! [`Format::Int8`] has a scale for each column of B (an output of the layer), and for each row of A one for each block of at
 //! most 1,024 numbers, which is found when they are seen. The sum over a block is one of integers, so it is exact; C[i, j] is the
-//! bias and then, block by block, sum · (scale of the block in row i · scale of column j).
+//! bias and then, block by block, sum · (scale of the block in row i · scale of column j). [`Format::Int4`] is the same with a B that takes
+//! half the memory ([`four`]).
 //!
 //! **One layout for all machines.** Everything is cut into *tiles* of sixteen lines of 64 bytes, as AMX wants it. A line
 //! of A is one row's next 32 `bf16` or 64 integers; a line of B is sixteen columns, each with its next two or four
@@ -27,6 +28,7 @@ mod dot;
 mod finish;
 #[cfg(target_arch = "x86_64")]
 mod flow;
+mod four;
 mod kind;
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -73,6 +75,8 @@ const WIDE: usize = 2;
 const LARGE: usize = 1 << 20;
 /// Up to here, lines of integers are read a little faster than tiles of them.
 const FEW_ROWS: usize = 4;
+/// The same where they are in four bits.
+const FEW_ROWS_OF_FOUR: usize = 2;
 /// Below this many items, smaller ones keep more threads busy.
 const ENOUGH_ITEMS: usize = 32;
 /// But not with fewer multiplications than these, two microseconds on AMX: each item has tiles to configure, and a last patch to
@@ -86,17 +90,46 @@ pub enum Format {
     Bf16,
     /// Integers from -127 to 127, times a scale.
     Int8,
+    /// The same for A; those of B are made of four bits and a step for each sixteen.
+    Int4,
 }
 
 impl Format {
-    /// Both.
-    pub const ALL: [Self; 2] = [Self::Bf16, Self::Int8];
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Bf16, Self::Int8, Self::Int4];
+
+    /// What A is narrowed to.
+    #[must_use]
+    pub const fn of_rows(self) -> Self {
+        match self {
+            Self::Bf16 => Self::Bf16,
+            Self::Int8 | Self::Int4 => Self::Int8,
+        }
+    }
+
+    /// Whether numbers are integers with scales.
+    pub(crate) const fn is_integers(self) -> bool {
+        matches!(self.of_rows(), Self::Int8)
+    }
+
+    /// Bytes of a panel of B.
+    const fn panel(self, k: usize) -> usize {
+        match self {
+            Self::Bf16 | Self::Int8 => self.tiles(k) * TILE,
+            Self::Int4 => four::panel(self.tiles(k)),
+        }
+    }
+
+    /// `f32` that all panels of B take.
+    const fn floats(self, k: usize, columns: usize) -> usize {
+        padded(columns) / LINES * self.panel(k) / 4
+    }
 
     /// Numbers in a line of A: the steps of k that a tile is deep.
     const fn depth(self) -> usize {
         match self {
             Self::Bf16 => LINE / 2,
-            Self::Int8 => LINE,
+            Self::Int8 | Self::Int4 => LINE,
         }
     }
 
@@ -109,7 +142,7 @@ impl Format {
     pub const fn blocks(self, k: usize) -> usize {
         match self {
             Self::Bf16 => 1,
-            Self::Int8 => self.tiles(k).div_ceil(SCALED),
+            Self::Int8 | Self::Int4 => self.tiles(k).div_ceil(SCALED),
         }
     }
 
@@ -187,13 +220,17 @@ impl Product {
         if down == 0 || units == 0 {
             return (0, 0);
         }
+        let widest = match self.format {
+            Format::Bf16 | Format::Int8 => WIDEST,
+            Format::Int4 => WIDE,
+        };
         if workers == 1 {
-            let widest = if self.rows * self.k > LARGE { WIDEST } else { WIDE };
+            let widest = if self.rows * self.k > LARGE { widest } else { WIDE };
             return (down, units.div_ceil(widest));
         }
         let work = self.rows.max(LINES) * self.k * units * UNIT / down;
         let enough = ENOUGH_ITEMS.div_ceil(down).min(units).min(work / SMALLEST);
-        (down, units.div_ceil(WIDEST).max(enough))
+        (down, units.div_ceil(widest).max(enough))
     }
 
     /// Computes item number `item` of those for so many workers by the instructions of `dot`.
@@ -231,7 +268,12 @@ impl Product {
     /// What wins for this product where the machine has `dot`. Integer sums are exact, so the choice changes no bit; in
     /// `bf16` it would, and one kind of instructions does everything.
     fn suited(&self, dot: Dot) -> Dot {
-        let by_lines = dot == Dot::Amx && self.format == Format::Int8 && self.rows <= FEW_ROWS;
+        let few = match self.format {
+            Format::Bf16 => 0,
+            Format::Int8 => FEW_ROWS,
+            Format::Int4 => FEW_ROWS_OF_FOUR,
+        };
+        let by_lines = dot == Dot::Amx && self.rows <= few;
         if by_lines && Dot::Avx512Dot.is_available() { Dot::Avx512Dot } else { dot }
     }
 
@@ -247,10 +289,16 @@ impl Product {
         self.a.wrapping_add((block * self.tiles() + step) * TILE_FLOATS).cast()
     }
 
-    /// The tile of B at `panel` of sixteen columns and `step` along k.
+    /// Where panel number `panel` of B begins, sixteen columns.
+    #[inline(always)]
+    fn b_panel(&self, panel: usize) -> *const u8 {
+        self.b.cast::<u8>().wrapping_add(panel * self.format.panel(self.k))
+    }
+
+    /// The tile of B at `panel` and `step` along k, if it is none of four bits.
     #[inline(always)]
     fn b_tile(&self, panel: usize, step: usize) -> *const u8 {
-        self.b.wrapping_add((panel * self.tiles() + step) * TILE_FLOATS).cast()
+        self.b_panel(panel).wrapping_add(step * TILE)
     }
 
     /// One number per row for this block of k, behind the tiles of A; there only with integers.
@@ -263,7 +311,7 @@ impl Product {
     /// One number per column, behind the tiles of B; there only with integers.
     #[inline(always)]
     fn column_scales(&self) -> *const f32 {
-        self.b.wrapping_add(padded(self.columns) / LINES * self.tiles() * TILE_FLOATS)
+        self.b.wrapping_add(self.format.floats(self.k, self.columns))
     }
 
     /// One integer per column for this block of k, behind the scales; there only with integers.

@@ -5,10 +5,11 @@
 
 use super::finish::{self, Finish, NO_BIAS, Place};
 use super::vector;
-use super::{BLOCK, Dot, Format, Item, LINES, Product, TILE, TILE_FLOATS, Target, part};
+use super::{BLOCK, Dot, Format, Item, LINES, Product, SCALED, TILE, TILE_FLOATS, Target, four, part};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::then::{Part, Then};
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 /// The four tiles of a patch.
@@ -109,6 +110,10 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Option<
 /// # Safety
 /// As for [`run`].
 unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
+    if product.format == Format::Int4 {
+        // SAFETY: the caller's promise.
+        return unsafe { by_unpacked_lines(product, dot, item) };
+    }
     let mut sums = Sums::ZERO;
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
@@ -129,13 +134,71 @@ unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
     }
 }
 
+/// The same where B is in four bits: the tiles of four panels are unpacked, then multiplied. Where one strip is all there is, a few steps
+/// at a time, so that they stay in the nearest cache.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
+    const NO_SHIFT: [i32; Shape::Wide.width()] = [0; Shape::Wide.width()];
+    let (mut sums, mut place) =
+        (Sums::ZERO, MaybeUninit::<Tiles<{ Shape::Wide.across() * SCALED }>>::uninit());
+    let to = place.as_mut_ptr().cast::<u8>();
+    let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
+    let most = if item.rows.len() <= LINES { FEW_STEPS } else { SCALED };
+    for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
+        for index in 0..product.blocks() {
+            let strips = strips(index);
+            #[cfg(target_arch = "x86_64")]
+            if dot == Dot::Avx512Dot && product.rows <= four::FEW {
+                let place = strips.place(item.rows.start, panel);
+                // SAFETY: the caller's promise; rows that are so few are all of them.
+                unsafe {
+                    let unit = panel / Shape::Wide.across();
+                    four::few_rows(product, item.rows.len(), unit, &strips.steps, &raw mut sums);
+                    place.store(&raw mut sums, 0, place.part.rows);
+                }
+                continue;
+            }
+            for first in strips.steps.clone().step_by(most) {
+                let steps = first..strips.steps.end.min(first + most);
+                let (begins, ends) = (first == strips.steps.start, steps.end == strips.steps.end);
+                // SAFETY: the caller's promise; columns are filled up to four panels, and there is room for so many steps.
+                unsafe {
+                    four::unpack(dot.isa(), product, panel..panel + Shape::Wide.across(), &steps, to);
+                    for row in strips.starts() {
+                        let place = strips.place(row, panel);
+                        let patch = strips.patch(row, panel, &raw mut sums);
+                        let shift = if ends { patch.shift } else { NO_SHIFT.as_ptr() };
+                        let a = product.a_tile(row / LINES, first);
+                        let (stride, goes_on) = (steps.len() * TILE, !begins);
+                        let patch = Patch { a, b: to, stride, shift, goes_on, steps: steps.len(), ..patch };
+                        vector::multiply(dot, Format::Int8, &patch);
+                        if ends {
+                            place.store(&raw mut sums, 0, place.part.rows);
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Steps along k that are unpacked at once for one strip: sixteen tiles.
+const FEW_STEPS: usize = 4;
+
+/// A place for so many tiles.
+#[repr(align(64))]
+#[allow(dead_code)] // reached by addresses alone
+pub(super) struct Tiles<const COUNT: usize>([[u8; TILE]; COUNT]);
+
 impl Product {
     /// How many blocks of k there are. Between two of them C must hold the sums, so there is one where C is narrow.
     pub(super) fn blocks(&self) -> usize {
         match self.format {
             Format::Bf16 if !matches!(self.target, Target::Wide) => 1,
             Format::Bf16 => self.tiles().div_ceil(BLOCK),
-            Format::Int8 => self.format.blocks(self.k),
+            Format::Int8 | Format::Int4 => self.format.blocks(self.k),
         }
     }
 
@@ -167,8 +230,8 @@ impl<'a> Strips<'a> {
         let finish = match product.format {
             Format::Bf16 if steps.end < product.tiles() => Finish::Keep,
             Format::Bf16 => Finish::Add,
-            Format::Int8 if block == 0 => Finish::Scale,
-            Format::Int8 => Finish::ScaleOnto,
+            Format::Int8 | Format::Int4 if block == 0 => Finish::Scale,
+            Format::Int8 | Format::Int4 => Finish::ScaleOnto,
         };
         let then = if steps.end < product.tiles() { Then::Nothing } else { product.then };
         let general = finish::rows(isa, finish, then);

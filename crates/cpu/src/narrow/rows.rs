@@ -38,7 +38,7 @@ impl Narrowing {
     pub const fn len(format: Format, rows: usize, k: usize) -> usize {
         let scales = match format {
             Format::Bf16 => 0,
-            Format::Int8 => LINES * format.blocks(k),
+            Format::Int8 | Format::Int4 => LINES * format.blocks(k),
         };
         rows.div_ceil(LINES) * (format.tiles(k) * TILE_FLOATS + scales)
     }
@@ -69,7 +69,7 @@ impl Narrowing {
                 std::slice::from_raw_parts(from.wrapping_add(row * stride + some.start), some.len());
             let first = to.add((row / LINES * tiles + some.start / format.depth()) * TILE_FLOATS);
             let scale = narrow_row(isa, format, numbers, first.cast::<u8>().add(row % LINES * LINE));
-            if format == Format::Int8 {
+            if format.is_integers() {
                 *to.add(lines * (tiles * TILE_FLOATS + block * LINES) + row) = scale;
             }
         }
@@ -88,7 +88,7 @@ pub(super) unsafe fn narrow_row(isa: Isa, format: Format, numbers: &[f32], first
                 dispatch!(isa, round_row(numbers, first));
                 1.0
             }
-            Format::Int8 => dispatch!(isa, quantise_row(numbers, first)),
+            Format::Int8 | Format::Int4 => dispatch!(isa, quantise_row(numbers, first)),
         }
     }
 }

@@ -192,13 +192,26 @@ fn twin_amx(row: &[f32], column: &[f32], bias: Option<f32>) -> f32 {
 
 /// The twin of integers, to the bit: a scale for the column, and one for each block of the row.
 fn twin_int8(row: &[f32], column: &[f32], bias: Option<f32>) -> f32 {
-    let integers = |numbers: &[f32]| {
-        let most = numbers.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
-        let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
-        let integers = numbers.iter().map(|x| (x * inverse).round_ties_even() as i64);
-        (integers.collect::<Vec<i64>>(), most / 127.0)
-    };
-    let (b, scale_b) = integers(column);
+    twin_integers(row, integers(column), bias)
+}
+
+/// The same with a column in four bits.
+fn twin_int4(row: &[f32], column: &[f32], bias: Option<f32>) -> f32 {
+    let mut coded = CodedRow::default();
+    Coding::INT4.encode(column, &mut coded);
+    let integer = |(at, &code): (usize, &u8)| (i64::from(code) - 8) * i64::from(coded.scale_steps[at / 16]);
+    twin_integers(row, (coded.codes.iter().enumerate().map(integer).collect(), coded.scales[0]), bias)
+}
+
+/// Numbers as integers with one scale.
+fn integers(numbers: &[f32]) -> (Vec<i64>, f32) {
+    let most = numbers.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
+    let inverse = if most > 0.0 { 127.0 / most } else { 0.0 };
+    let integers = numbers.iter().map(|x| (x * inverse).round_ties_even() as i64);
+    (integers.collect(), most / 127.0)
+}
+
+fn twin_integers(row: &[f32], (b, scale_b): (Vec<i64>, f32), bias: Option<f32>) -> f32 {
     let tiles = row.len().div_ceil(64).max(1);
     let blocks = tiles.div_ceil(16);
     let mut c = bias.unwrap_or(-0.0);
@@ -230,10 +243,13 @@ fn integers_have_the_bits_of_their_naive_twin_everywhere() {
     let mut random = Random::new(1);
     for [rows, k, columns] in shapes(&mut random, 40) {
         let case = Case::random(&mut random, rows, k, columns);
-        let expected = bits(&case.naive(twin_int8));
-        for dot in Dot::available() {
-            let found = case.found(Format::Int8, dot, 0..rows, &mut random);
-            assert!(bits(&found) == expected, "[{rows}, {k}, {columns}] on {dot}");
+        let expected = [(Format::Int8, case.naive(twin_int8)), (Format::Int4, case.naive(twin_int4))];
+        for (format, expected) in expected {
+            let expected = bits(&expected);
+            for dot in Dot::available() {
+                let found = case.found(format, dot, 0..rows, &mut random);
+                assert!(bits(&found) == expected, "[{rows}, {k}, {columns}] in {format:?} on {dot}");
+            }
         }
     }
 }

@@ -62,7 +62,7 @@ trait Step: Copy {
     unsafe fn store(self, to: *mut f32);
 }
 
-/// Adds a patch's product to its sums.
+/// Adds a patch's product to its sums. B in four bits was unpacked before.
 ///
 /// # Safety
 /// The machine has `dot`, which is not AMX; as [`Patch`] says.
@@ -72,7 +72,7 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
         match dot {
             Dot::Scalar => match format {
                 Format::Bf16 => rows::<scalar::Widened, 1, 1>(patch),
-                Format::Int8 => rows::<scalar::Integers, 1, 1>(patch),
+                Format::Int8 | Format::Int4 => rows::<scalar::Integers, 1, 1>(patch),
             },
             #[cfg(target_arch = "aarch64")]
             Dot::Neon | Dot::NeonDot => neon::multiply(dot, format, patch),

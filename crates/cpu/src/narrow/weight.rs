@@ -1,9 +1,9 @@
 //! B, narrowed and laid out once, for weights that do not change.
 
 use super::rows::narrow_row;
-use super::{Format, LINE, LINES, TILE_FLOATS, padded};
+use super::{Format, LINE, LINES, TILE_FLOATS, four, padded};
 use crate::isa::Isa;
-use glassformer_tensor::Buffer;
+use glassformer_tensor::{Buffer, CodedRow, Coding};
 
 /// A narrow B: its tiles, panel by panel of sixteen columns; with integers then the scale of each column, and for each block
 /// of k -128 times the sum of each column's integers.
@@ -22,9 +22,9 @@ impl Weight {
     pub const fn len(format: Format, k: usize, columns: usize) -> usize {
         let each = match format {
             Format::Bf16 => 0,
-            Format::Int8 => 1 + format.blocks(k),
+            Format::Int8 | Format::Int4 => 1 + format.blocks(k),
         };
-        padded(columns) * (format.tiles(k) * TILE_FLOATS / LINES + each)
+        format.floats(k, columns) + padded(columns) * each
     }
 
     /// From a weight `[out, in]`, row-major: B is its transpose, with `in` rows and `out` columns.
@@ -35,8 +35,17 @@ impl Weight {
     /// If the weight has not `inputs · outputs` numbers.
     pub fn from_weight(format: Format, weight: &[f32], outputs: usize, inputs: usize) -> Self {
         assert_eq!(weight.len(), outputs * inputs, "a weight [{outputs}, {inputs}]");
-        let mut data = Buffer::zeros(Self::len(format, inputs, outputs));
-        let start = padded(outputs) / LINES * format.tiles(inputs) * TILE_FLOATS;
+        if format == Format::Int4 {
+            let mut row = CodedRow::default();
+            let mut four = Self::zeros(format, inputs, outputs);
+            for (column, numbers) in weight.chunks(inputs.max(1)).enumerate() {
+                Coding::INT4.encode(numbers, &mut row);
+                four.set_column(column, &row);
+            }
+            return four;
+        }
+        let Self { mut data, .. } = Self::zeros(format, inputs, outputs);
+        let start = format.floats(inputs, outputs);
         for column in 0..outputs {
             let numbers = &weight[column * inputs..(column + 1) * inputs];
             // SAFETY: the best set is available; the buffer begins with tiles for all columns.
@@ -66,7 +75,33 @@ impl Weight {
         Self { data, format, k: inputs, columns: outputs }
     }
 
-    /// The same from integers with a scale for each row, as they are stored; `None` if one of them is -128, which is beyond what
+    /// One of zeros.
+    pub fn zeros(format: Format, k: usize, columns: usize) -> Self {
+        Self { data: Buffer::zeros(Self::len(format, k, columns)), format, k, columns }
+    }
+
+    /// Gives a B of zeros in four bits its column number `column`.
+    ///
+    /// # Panics
+    /// If it has no such column, or the row is none of [`Coding::INT4`] with as many numbers as B has rows, or B is in another format.
+    pub fn set_column(&mut self, column: usize, row: &CodedRow) {
+        let Self { ref mut data, format, k, columns } = *self;
+        assert!(
+            format == Format::Int4 && column < columns && row.codes.len() == k,
+            "column {column} of {columns}"
+        );
+        let (numbers, rest) = data.split_at_mut(format.floats(k, columns));
+        let panel = &mut bytes_of(numbers)[column / LINES * format.panel(k)..][..format.panel(k)];
+        let integers = four::put(row, column % LINES, panel);
+        let (scales, shifts) = rest.split_at_mut(padded(columns));
+        scales[column] = row.scales[0];
+        for block in 0..format.blocks(k) {
+            let sum: i32 = integers[format.block(k, block)].iter().map(|&x| i32::from(x)).sum();
+            shifts[block * padded(columns) + column] = f32::from_bits((-128 * sum).cast_unsigned());
+        }
+    }
+
+    /// The same as [`Weight::from_weight`] from integers with a scale for each row, as they are stored; `None` if one of them is -128, which is beyond what
     /// all instructions multiply alike.
     ///
     /// # Panics
@@ -81,9 +116,9 @@ impl Weight {
         {
             return None;
         }
-        let mut data = Buffer::zeros(Self::len(format, inputs, outputs));
+        let Self { mut data, .. } = Self::zeros(format, inputs, outputs);
         let panel = format.tiles(inputs) * TILE_FLOATS;
-        let (tiles, rest) = data.split_at_mut(padded(outputs) / LINES * panel);
+        let (tiles, rest) = data.split_at_mut(format.floats(inputs, outputs));
         let (to, shifts) = rest.split_at_mut(padded(outputs));
         to[..outputs].copy_from_slice(scales);
         // Where rows are empty there is nothing to lay out.
@@ -158,6 +193,12 @@ impl Weight {
     pub fn columns(&self) -> usize {
         self.columns
     }
+}
+
+/// Numbers as bytes.
+fn bytes_of(numbers: &mut [f32]) -> &mut [u8] {
+    // SAFETY: the same memory, and every pattern of bits is an `f32` and four bytes.
+    unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) }
 }
 
 /// The four integers of a word, added up.

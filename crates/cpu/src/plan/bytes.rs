@@ -22,7 +22,7 @@ impl Cpu {
     pub fn format(&self, stored: Option<Coding>) -> Option<Format> {
         match self.rule.of(About { name: "", outputs: 0, inputs: 0, stored }) {
             Held::Wide => None,
-            Held::Narrow(format) => Some(format),
+            Held::Narrow(format) => Some(format.of_rows()),
             Held::Coded(_) => Some(Format::Int8),
         }
     }
@@ -40,6 +40,6 @@ mod tests {
         assert_eq!(bytes(Precision::Bf16, "source.0.feed.up"), 2 * 64 * 128);
         assert_eq!(bytes(Precision::Int8, "source.0.feed.up"), 64 * 128 + 8 * 64);
         assert_eq!(bytes(Precision::Int8, "head.classes"), 4 * 64 * 128);
-        assert_eq!(bytes(Precision::Int4, "source.0.feed.up"), 64 * 128 / 2 + 2 * 64 * 128 / 32);
+        assert_eq!(bytes(Precision::Int4, "source.0.feed.up"), 64 * 128 / 2 + 64 * 128 / 32 + 8 * 64);
     }
 }

@@ -191,6 +191,7 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
     let (value, coding) = match wanted {
         Wanted::Coded(value, coding) => (*value, *coding),
         Wanted::Narrow(value, Format::Int8) | Wanted::Table(value) => (*value, Coding::INT8),
+        Wanted::Narrow(value, Format::Int4) => (*value, Coding::INT4),
         Wanted::Narrow(_, Format::Bf16)
         | Wanted::Plain(_)
         | Wanted::Packed(..)
@@ -230,6 +231,13 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
         }
         Ok(std::mem::take(&mut row))
     };
+    if coding == Coding::INT4 {
+        let mut weight = Weight::zeros(Format::Int4, width, rows);
+        for index in 0..rows {
+            weight.set_column(index, &read(index)?);
+        }
+        return Ok(Some(Constant::Narrow(weight)));
+    }
     let mut weight = coded::Weight::zeros(coding, width, rows);
     for index in 0..rows {
         weight.set_column(index, &read(index)?);

@@ -22,7 +22,7 @@ pub enum Precision {
     Bf16,
     /// Eight bits: a scale for each output of a weight, and for each 1,024 numbers of a row of activations as it comes.
     Int8,
-    /// Four bits: a scale for each 32 numbers of a weight, and of activations, which have eight. Heads over vocabularies and
+    /// Four bits: a scale for each output of a weight, and a step for each 16 numbers of it. Activations, heads over vocabularies and
     /// tables of words are as with [`Precision::Int8`].
     Int4,
     /// What is stored in few bits stays so, and is multiplied by activations in eight bits; all else in `f32`.
@@ -84,10 +84,11 @@ impl Rule {
         match self.precision {
             Precision::F32 => Held::Wide,
             Precision::Bf16 => Held::Narrow(Format::Bf16),
-            Precision::Int4 if takes_four_bits(about) => Held::Coded(Coding::INT4),
+            Precision::Int4 if takes_four_bits(about) => Held::Narrow(Format::Int4),
             Precision::Int8 | Precision::Int4 => Held::Narrow(Format::Int8),
             Precision::Stored => match about.stored {
                 Some(Coding { scales: Scales::Row, .. }) => Held::Narrow(Format::Int8),
+                Some(Coding { scales: Scales::RowSteps, .. }) => Held::Narrow(Format::Int4),
                 Some(coding) if coded::is_supported(coding) => Held::Coded(coding),
                 Some(_) | None => Held::Wide,
             },
@@ -97,7 +98,7 @@ impl Rule {
     /// What this table is held in, whose rows are looked up.
     pub fn of_table(&self, about: About<'_>) -> Held {
         match self.of(about) {
-            Held::Wide | Held::Narrow(Format::Bf16) => Held::Wide,
+            Held::Wide | Held::Narrow(Format::Bf16 | Format::Int4) => Held::Wide,
             held @ (Held::Narrow(Format::Int8) | Held::Coded(_)) => {
                 let narrow = self.precision == Precision::Stored || is_table(about.name);
                 if narrow { held } else { Held::Wide }
@@ -122,7 +123,7 @@ impl Rule {
 /// whole groups, which files cannot hold.
 fn takes_four_bits(about: About<'_>) -> bool {
     let words = about.name.starts_with("head.") || is_table(about.name);
-    !words && about.inputs.is_multiple_of(Coding::INT4.group)
+    !words && about.inputs.is_multiple_of(Coding::INT4_BLOCK)
 }
 
 /// A rule, and the weights that it is asked about.

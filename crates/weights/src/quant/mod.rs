@@ -1,10 +1,10 @@
-//! Numbers stored in blocks: a few bits each, with scales shared by a block. The types are GGUF's.
+//! Numbers stored in blocks: a few bits each, with scales shared by a block. The types are GGUF's, and one is our own.
 //!
 //! Every type is a layout of bytes and one formula; both stand in the doc comment of its function, which takes a block apart.
 //! The formulas are two, and evaluated in `f32`, operation by operation as the reference (ggml, and its Python twin `gguf`)
 //! writes them down, so the numbers are the reference's bit for bit.
 
-use glassformer_tensor::{Base, Bits, CodedRow, Coding, SUPER, Scales, half};
+use glassformer_tensor::{Base, Bits, CodedRow, Coding, SUPER, Scales};
 
 mod grid;
 mod long;
@@ -35,11 +35,13 @@ pub enum Quant {
     Q6K,
     /// 256 numbers as 32 points of a grid of 256, with signs; each 32 have a scale of 4 bits.
     Iq2Xxs,
+    /// Ours: 32 numbers of 4 bits around zero; each 16 have a step of 4 bits. What a row is multiplied by stands elsewhere.
+    Int4,
 }
 
 impl Quant {
     /// Every type.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Q4_0,
         Self::Q4_1,
         Self::Q5_0,
@@ -51,9 +53,10 @@ impl Quant {
         Self::Q5K,
         Self::Q6K,
         Self::Iq2Xxs,
+        Self::Int4,
     ];
 
-    /// Its name in GGUF.
+    /// Its name, in GGUF where it is one of those.
     pub fn name(self) -> &'static str {
         match self {
             Self::Q4_0 => "Q4_0",
@@ -67,6 +70,7 @@ impl Quant {
             Self::Q5K => "Q5_K",
             Self::Q6K => "Q6_K",
             Self::Iq2Xxs => "IQ2_XXS",
+            Self::Int4 => "int4",
         }
     }
 
@@ -78,7 +82,7 @@ impl Quant {
     /// Numbers in a block.
     pub fn numbers(self) -> usize {
         match self {
-            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 => 32,
+            Self::Q4_0 | Self::Q4_1 | Self::Q5_0 | Self::Q5_1 | Self::Q8_0 | Self::Int4 => 32,
             Self::Q2K | Self::Q3K | Self::Q4K | Self::Q5K | Self::Q6K | Self::Iq2Xxs => 256,
         }
     }
@@ -97,6 +101,7 @@ impl Quant {
             Self::Q5K => 176,
             Self::Q6K => 210,
             Self::Iq2Xxs => 66,
+            Self::Int4 => 17,
         }
     }
 
@@ -116,6 +121,7 @@ impl Quant {
             Self::Q5K => steps(Bits::Six, 32, Base::Minimum),
             Self::Q6K => steps(Bits::Six, 16, Base::Offset(32)),
             Self::Iq2Xxs => steps(Bits::Eight, 32, Base::Offset(128)),
+            Self::Int4 => Coding::INT4,
         }
     }
 
@@ -133,6 +139,7 @@ impl Quant {
             Self::Q5K => each(blocks, long::q5_k, take),
             Self::Q6K => each(blocks, long::q6_k, take),
             Self::Iq2Xxs => each(blocks, grid::iq2_xxs, take),
+            Self::Int4 => each(blocks, short::int4, take),
         }
     }
 
@@ -164,8 +171,10 @@ impl Quant {
         let groups = self.numbers() / coding.group;
         self.each(blocks, |parts| {
             row.codes.extend_from_slice(&parts.codes[..self.numbers()]);
-            row.scales.push(parts.scale);
-            if coding.scales == Scales::Steps {
+            if coding.scales != Scales::RowSteps {
+                row.scales.push(parts.scale);
+            }
+            if coding.scales != Scales::Halves {
                 row.scale_steps.extend_from_slice(&parts.scale_steps[..groups]);
             }
             if coding.base == Base::Minimum {
@@ -178,16 +187,17 @@ impl Quant {
     }
 }
 
-/// Appends a row of [`Coding::INT4`] as blocks of [`Quant::Q4_0`].
+/// Appends a row of [`Coding::INT4`] as blocks of [`Quant::Int4`].
 ///
 /// # Panics
 /// If the row is not one of whole blocks.
 pub fn put_together(row: &CodedRow, bytes: &mut Vec<u8>) {
-    let numbers = Quant::Q4_0.numbers();
-    assert_eq!(row.codes.len(), row.scales.len() * numbers, "codes of whole blocks");
-    for (codes, &scale) in row.codes.chunks_exact(numbers).zip(&row.scales) {
-        bytes.extend(half::round(scale).to_le_bytes());
+    let (codes, rest) = row.codes.as_chunks::<{ Coding::INT4_BLOCK }>();
+    let (steps, odd) = row.scale_steps.as_chunks::<2>();
+    assert!(rest.is_empty() && odd.is_empty() && codes.len() == steps.len(), "codes of whole blocks");
+    for (codes, steps) in codes.iter().zip(steps) {
         bytes.extend((0..16).map(|i| codes[i] | codes[i + 16] << 4));
+        bytes.push(steps[0].cast_unsigned() | steps[1].cast_unsigned() << 4);
     }
 }
 
@@ -245,10 +255,10 @@ mod tests {
         let (mut row, mut again, mut bytes) = (CodedRow::default(), CodedRow::default(), Vec::new());
         Coding::INT4.encode(&numbers, &mut row);
         put_together(&row, &mut bytes);
-        assert_eq!(bytes.len(), 512 / Quant::Q4_0.numbers() * Quant::Q4_0.bytes());
-        Quant::Q4_0.take_apart(&bytes, &mut again);
+        assert_eq!(bytes.len(), 512 / Quant::Int4.numbers() * Quant::Int4.bytes());
+        Quant::Int4.take_apart(&bytes, &mut again);
+        again.scales.push(row.scales[0]);
         assert_eq!(row, again);
-        assert_eq!(Quant::Q4_0.coding(), Coding::INT4);
     }
 
     #[test]
@@ -259,6 +269,9 @@ mod tests {
             let blocks: Vec<u8> = (0..4 * quant.bytes()).map(|_| random.below(256) as u8 & 0x3f).collect();
             let mut row = CodedRow::default();
             quant.take_apart(&blocks, &mut row);
+            if quant == Quant::Int4 {
+                row.scales.push(1.0);
+            }
             assert!(row.codes.iter().all(|&code| code <= quant.coding().most()), "{}", quant.name());
             assert_eq!(row.decode(&quant.coding()), quant.widen(&blocks), "{}", quant.name());
         }

@@ -6,6 +6,13 @@
 use super::Parts;
 use crate::dtype::half;
 
+/// Bytes: 16 × two 4-bit q, two 4-bit steps s. Number: s · (q − 8).
+pub(super) fn int4(block: &[u8; 17], parts: &mut Parts) {
+    parts.scale = 1.0;
+    parts.scale_steps[..2].copy_from_slice(&[block[16] & 15, block[16] >> 4].map(u8::cast_signed));
+    fill(&block[..16], 0, parts);
+}
+
 /// Bytes: scale d (F16), 16 × two 4-bit q. Number: d · (q − 8).
 pub(super) fn q4_0(block: &[u8; 18], parts: &mut Parts) {
     parts.one_scale(float(block, 0));

@@ -63,7 +63,7 @@ impl Layout {
     const fn of(coding: Coding) -> Self {
         let (steps, scale) = match coding.scales {
             Scales::Steps => (SUPER, size_of::<i8>()),
-            Scales::Row | Scales::Halves => (LINE, size_of::<u16>()),
+            Scales::Row | Scales::RowSteps | Scales::Halves => (LINE, size_of::<u16>()),
         };
         let sixteen = match coding.bits {
             Bits::Four => 2 * LINE,
@@ -80,7 +80,7 @@ impl Layout {
         let upper = scales + kinds * (minima - scales);
         let bytes = match coding.scales {
             Scales::Steps => upper + kinds * LINE,
-            Scales::Row | Scales::Halves => upper,
+            Scales::Row | Scales::RowSteps | Scales::Halves => upper,
         };
         Self { steps, groups, sixteen, scales, minima, upper, bytes }
     }
@@ -205,7 +205,7 @@ use by_coding;
 /// Whether products of this coding can be done: groups of 16 or 32; codes of eight bits in groups of 32, and around 128.
 pub const fn is_supported(coding: Coding) -> bool {
     let grouped = match coding.scales {
-        Scales::Row => false,
+        Scales::Row | Scales::RowSteps => false,
         Scales::Halves | Scales::Steps => coding.group == LINES || coding.group == 2 * LINES,
     };
     let around = match coding.bits {

@@ -207,7 +207,9 @@ impl Upper {
                     let by = S::Numbers::load(block.add(layout.upper + upper).cast());
                     by * S::steps(block.add(start + within * LINES))
                 }
-                Scales::Halves | Scales::Row => S::halves(block.add(start + within * 2 * LINES)),
+                Scales::Halves | Scales::Row | Scales::RowSteps => {
+                    S::halves(block.add(start + within * 2 * LINES))
+                }
             }
         }
     }

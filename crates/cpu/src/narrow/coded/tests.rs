@@ -3,12 +3,15 @@
 use super::*;
 use glassformer_tensor::{Buffer, CodedRow, Random, Tolerance, compare};
 
-/// All codings of files that products are done in, and our own.
+/// Four bits with a half for each 32, as GGUF has them.
+const Q4_0: Coding = Coding { bits: Bits::Four, group: 32, base: Base::Offset(8), scales: Scales::Halves };
+
+/// All codings of files that products are done in.
 fn codings() -> Vec<Coding> {
     let halves = |bits, base| Coding { bits, group: 32, base, scales: Scales::Halves };
     let steps = |bits, group, base| Coding { bits, group, base, scales: Scales::Steps };
     vec![
-        Coding::INT4,
+        Q4_0,
         halves(Bits::Eight, Base::Offset(128)),
         halves(Bits::Six, Base::Offset(16)),
         halves(Bits::Four, Base::Minimum),
@@ -89,7 +92,7 @@ impl Case {
         for (g, (a, codes)) in integers.chunks(group).zip(column.codes.chunks(group)).enumerate() {
             let of_group = |numbers: &[f32], steps: &[i8]| match self.coding.scales {
                 Scales::Steps => numbers[g * group / SUPER] * f32::from(steps[g]),
-                Scales::Row | Scales::Halves => numbers[g],
+                Scales::Row | Scales::RowSteps | Scales::Halves => numbers[g],
             };
             let dot = |offset: u8| -> i32 {
                 a.iter().zip(codes).map(|(a, &code)| a * (i32::from(code) - i32::from(offset))).sum()
@@ -242,7 +245,7 @@ fn columns_come_back_as_they_were() {
 fn what_is_not_a_number_stays_so() {
     let mut random = Random::new(5);
     for wrong in [f32::NAN, f32::INFINITY] {
-        let mut case = Case::random(&mut random, Coding::INT4, [3, 70, 20]);
+        let mut case = Case::random(&mut random, Q4_0, [3, 70, 20]);
         case.a[(70 + GAP) + 5] = wrong;
         let weight = case.packed();
         for dot in Dot::available() {

@@ -76,7 +76,7 @@ impl Weight {
                     Scales::Steps => {
                         block[start + place] = steps.get(group).copied().unwrap_or(0).cast_unsigned();
                     }
-                    Scales::Halves | Scales::Row => {
+                    Scales::Halves | Scales::Row | Scales::RowSteps => {
                         // Behind the end of k there is none.
                         let bits = half::round(numbers.get(group).copied().unwrap_or(0.0));
                         block[start + 2 * place..][..2].copy_from_slice(&bits.to_le_bytes());
@@ -143,7 +143,7 @@ impl Weight {
                             f32::from_le_bytes([block[at], block[at + 1], block[at + 2], block[at + 3]]);
                         upper * f32::from(block[start + place].cast_signed())
                     }
-                    Scales::Halves | Scales::Row => {
+                    Scales::Halves | Scales::Row | Scales::RowSteps => {
                         let at = start + 2 * place;
                         half::widen(u16::from_le_bytes([block[at], block[at + 1]]))
                     }

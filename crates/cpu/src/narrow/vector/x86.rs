@@ -26,9 +26,9 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
             (Dot::Avx2 | Dot::AvxVnni, Format::Bf16) => bf16_avx2(patch),
             (Dot::Avx512, Format::Bf16) => bf16_avx512(patch),
             (Dot::Avx512Dot, Format::Bf16) => bf16_dot(patch),
-            (Dot::Avx2 | Dot::Avx512, Format::Int8) => int8_avx2(patch),
-            (Dot::AvxVnni, Format::Int8) => int8_avx_vnni(patch),
-            (Dot::Avx512Dot, Format::Int8) => int8_dot(patch),
+            (Dot::Avx2 | Dot::Avx512, Format::Int8 | Format::Int4) => int8_avx2(patch),
+            (Dot::AvxVnni, Format::Int8 | Format::Int4) => int8_avx_vnni(patch),
+            (Dot::Avx512Dot, Format::Int8 | Format::Int4) => int8_dot(patch),
         }
     }
 }

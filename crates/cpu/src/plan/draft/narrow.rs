@@ -36,8 +36,10 @@ impl Draft<'_> {
         let (format, weight) = self.narrow_weight(node.inputs[1], turn)?;
         let k = self.graph.shape(node.inputs[0]).width;
         let bias = node.inputs.get(2).map(|&bias| self.value(bias));
-        let inputs =
-            [self.narrowed(node.inputs[0], Kind::Narrow(format)), weight].into_iter().chain(bias).collect();
+        let inputs = [self.narrowed(node.inputs[0], Kind::Narrow(format.of_rows())), weight]
+            .into_iter()
+            .chain(bias)
+            .collect();
         let kernel = Kernel::NarrowProduct { format, k, after, narrowed: Narrowed::No };
         Some((Step::new(kernel, Work::Narrow { k }), inputs))
     }
@@ -61,7 +63,7 @@ impl Draft<'_> {
                 let weights = weights.map(|weight| self.narrow_constant(weight, format));
                 (
                     Kernel::NarrowGated { format, k, act, narrowed: Narrowed::No },
-                    Kind::Narrow(format),
+                    Kind::Narrow(format.of_rows()),
                     weights,
                 )
             }
@@ -97,8 +99,8 @@ impl Draft<'_> {
         let node = &self.graph.nodes()[node.0];
         match (&node.op, self.held(*node.inputs.get(1).unwrap_or(&value), Rule::of)) {
             (Op::Linear(_), Held::Narrow(Format::Bf16)) => true,
-            (Op::Linear(_), Held::Narrow(Format::Int8)) => {
-                Format::Int8.blocks(self.graph.shape(node.inputs[0]).width) == 1
+            (Op::Linear(_), Held::Narrow(format @ (Format::Int8 | Format::Int4))) => {
+                format.blocks(self.graph.shape(node.inputs[0]).width) == 1
             }
             _ => false,
         }
@@ -109,7 +111,7 @@ impl Draft<'_> {
         let node = &self.graph.nodes()[node];
         let multiplies = matches!(node.op, Op::Linear(_)) && node.inputs[0] == value;
         match self.held(*node.inputs.get(1)?, Rule::of) {
-            Held::Narrow(format) if multiplies => Some(format),
+            Held::Narrow(format) if multiplies => Some(format.of_rows()),
             Held::Narrow(_) | Held::Wide | Held::Coded(_) => None,
         }
     }

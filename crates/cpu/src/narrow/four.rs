@@ -1,0 +1,131 @@
+//! B in four bits: [`Format::Int4`](super::Format::Int4).
+//!
+//! A number is (code - 8) · step · scale: a code from 0 to 15, a step from 0 to 15 for each sixteen numbers of a column, and a scale for
+//! the column. A code without its offset times a step fits into eight bits. So a tile in four bits is one of integers in eight, which
+//! takes half the memory and a sixteenth of that for the steps: it is unpacked where it is needed, into a place in a near cache, and then
+//! everything is as with [`Format::Int8`](super::Format::Int8), to the bit.
+//!
+//! The codes of a tile are eight lines: a line has one of the tile's in the low halves of its bytes, and the next in the high ones. Its
+//! steps are two bytes for each of sixteen columns, half a byte for each four lines. A panel is a run of pairs of tiles: the codes of
+//! both, and then a line with the steps of both. So it is read from front to back.
+
+use super::{LINE, LINES, Product, TILE};
+use crate::dispatch;
+use crate::isa::Isa;
+use crate::lanes::Lanes;
+use glassformer_tensor::CodedRow;
+use std::ops::Range;
+
+#[cfg(target_arch = "x86_64")]
+mod x86;
+
+#[cfg(target_arch = "x86_64")]
+pub(super) use x86::{FEW, few_rows, run};
+
+/// Bytes of the codes of a tile.
+const CODES: usize = TILE / 2;
+/// Bytes of its steps.
+const STEPS: usize = 2 * LINES;
+/// Numbers of a column that share a step.
+const GROUP: usize = LINE / 4;
+/// Lines of a tile that hold them.
+const GROUP_LINES: usize = GROUP / 4;
+/// The code of zero.
+const ZERO: u8 = 8;
+
+/// Bytes of a pair of tiles.
+const PAIR: usize = 2 * (CODES + STEPS);
+
+/// Bytes of a panel of so many tiles.
+pub(super) const fn panel(tiles: usize) -> usize {
+    tiles.div_ceil(2) * PAIR
+}
+
+/// Where in a panel the codes of tile number `step` begin, and its steps.
+#[inline(always)]
+const fn place(step: usize) -> [usize; 2] {
+    let (pair, within) = (step / 2 * PAIR, step % 2);
+    [pair + within * CODES, pair + 2 * CODES + within * STEPS]
+}
+
+/// Puts coded numbers where they belong in a panel of zeros: the column of this number. Gives the integers that they stand for, to the end
+/// of the last tile.
+pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) -> Vec<i8> {
+    let mut integers = vec![0; row.codes.len().next_multiple_of(LINE)];
+    // A group that is not full is filled up with zeros.
+    let all = row.codes.iter().chain(&[ZERO; GROUP]).take(row.codes.len().next_multiple_of(GROUP));
+    for (at, (&code, integer)) in all.zip(&mut integers).enumerate() {
+        *integer = (code.cast_signed() - ZERO.cast_signed()) * row.scale_steps[at / GROUP];
+        let (tile, line) = (at / LINE, at % LINE / 4);
+        let [codes, _] = place(tile);
+        panel[codes + line / 2 * LINE + 4 * column + at % 4] |= code << (4 * (line % 2));
+    }
+    for (group, &step) in row.scale_steps.iter().enumerate() {
+        let (tile, group) = (group / GROUP_LINES, group % GROUP_LINES);
+        let [_, steps] = place(tile);
+        panel[steps + 2 * column + group / 2] |= step.cast_unsigned() << (4 * (group % 2));
+    }
+    integers
+}
+
+/// Unpacks the tiles of some panels and steps along k to `to`, panel by panel, each a tile behind the other.
+///
+/// # Safety
+/// The machine has `isa`; B is in four bits and has these panels and steps; `to` has room for their tiles, and nobody else uses it.
+pub(super) unsafe fn unpack(
+    isa: Isa,
+    product: &Product,
+    panels: Range<usize>,
+    k: &Range<usize>,
+    to: *mut u8,
+) {
+    for (at, panel) in panels.enumerate() {
+        let b = product.b_panel(panel);
+        for (step, from) in k.clone().enumerate() {
+            let [codes, steps] = place(from);
+            // SAFETY: the caller's promise.
+            unsafe { tile(isa, b.add(codes), b.add(steps), to.add((at * k.len() + step) * TILE)) };
+        }
+    }
+}
+
+/// Unpacks one tile.
+///
+/// # Safety
+/// The machine has `isa`; codes and steps of a tile are there; `to` has room for it. All are aligned to 32 bytes, codes and `to` to 64.
+#[inline(always)]
+unsafe fn tile(isa: Isa, codes: *const u8, steps: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match isa {
+            #[cfg(target_arch = "x86_64")]
+            Isa::Avx512 => x86::tile(codes, steps, to),
+            _ => dispatch!(isa, plain(codes, steps, to)),
+        }
+    }
+}
+
+/// In plain Rust, which becomes vectors.
+///
+/// # Safety
+/// As for [`tile`].
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
+unsafe fn plain<L: Lanes>(codes: *const u8, steps: *const u8, to: *mut u8) {
+    // SAFETY: the caller's promise; all are bytes.
+    unsafe {
+        let codes = &*codes.cast::<[[u8; LINE]; LINES / 2]>();
+        let steps = &*steps.cast::<[[u8; 2]; LINES]>();
+        let to = &mut *to.cast::<[[i8; LINE]; LINES]>();
+        for group in 0..LINES / GROUP_LINES {
+            let step = |column: usize| steps[column][group / 2] >> (4 * (group % 2)) & 15;
+            let steps: [i8; LINE] = std::array::from_fn(|at| step(at / 4).cast_signed());
+            for line in (group * GROUP_LINES..(group + 1) * GROUP_LINES).step_by(2) {
+                for (at, (&both, &step)) in codes[line / 2].iter().zip(&steps).enumerate() {
+                    to[line][at] = ((both & 15).cast_signed() - 8).wrapping_mul(step);
+                    to[line + 1][at] = ((both >> 4).cast_signed() - 8).wrapping_mul(step);
+                }
+            }
+        }
+    }
+}
