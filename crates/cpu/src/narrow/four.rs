@@ -48,24 +48,35 @@ const fn place(step: usize) -> [usize; 2] {
     [pair + within * CODES, pair + 2 * CODES + within * STEPS]
 }
 
-/// Puts coded numbers where they belong in a panel of zeros: the column of this number. Gives the integers that they stand for, to the end
-/// of the last tile.
-pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) -> Vec<i8> {
-    let mut integers = vec![0; row.codes.len().next_multiple_of(LINE)];
-    // A group that is not full is filled up with zeros.
-    let all = row.codes.iter().chain(&[ZERO; GROUP]).take(row.codes.len().next_multiple_of(GROUP));
-    for (at, (&code, integer)) in all.zip(&mut integers).enumerate() {
-        *integer = (code.cast_signed() - ZERO.cast_signed()) * row.scale_steps[at / GROUP];
-        let (tile, line) = (at / LINE, at % LINE / 4);
-        let [codes, _] = place(tile);
-        panel[codes + line / 2 * LINE + 4 * column + at % 4] |= code << (4 * (line % 2));
+/// Puts coded numbers where they belong in a panel: the column of this number.
+pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) {
+    for (group, codes) in row.codes.chunks(GROUP).enumerate() {
+        // What is not full is filled up with zeros.
+        let mut all = [ZERO; GROUP];
+        all[..codes.len()].copy_from_slice(codes);
+        let [from, _] = place(group / GROUP_LINES);
+        let first = from + group % GROUP_LINES * (GROUP_LINES / 2) * LINE + 4 * column;
+        for (line, [low, high]) in all.as_chunks::<4>().0.as_chunks::<2>().0.iter().enumerate() {
+            let word = u32::from_le_bytes(*low) | u32::from_le_bytes(*high) << 4;
+            panel[first + line * LINE..][..4].copy_from_slice(&word.to_le_bytes());
+        }
     }
-    for (group, &step) in row.scale_steps.iter().enumerate() {
-        let (tile, group) = (group / GROUP_LINES, group % GROUP_LINES);
-        let [_, steps] = place(tile);
-        panel[steps + 2 * column + group / 2] |= step.cast_unsigned() << (4 * (group % 2));
+    for (tile, steps) in row.scale_steps.chunks(GROUP_LINES).enumerate() {
+        let join = |all: u16, step: &i8| all << 4 | u16::from(step.cast_unsigned());
+        let all = steps.iter().rev().fold(0, join);
+        let [_, first] = place(tile);
+        panel[first + 2 * column..][..2].copy_from_slice(&all.to_le_bytes());
     }
-    integers
+}
+
+/// The integers that some coded numbers stand for, added up: whole groups of them, or up to the end.
+pub(super) fn sum(row: &CodedRow, numbers: Range<usize>) -> i32 {
+    let steps = &row.scale_steps[numbers.start / GROUP..];
+    let of_group = |(codes, &step): (&[u8], &i8)| {
+        let codes: i32 = codes.iter().map(|&code| i32::from(code) - i32::from(ZERO)).sum();
+        codes * i32::from(step)
+    };
+    row.codes[numbers].chunks(GROUP).zip(steps).map(of_group).sum()
 }
 
 /// Unpacks the tiles of some panels and steps along k to `to`, panel by panel, each a tile behind the other.

@@ -80,7 +80,7 @@ impl Weight {
         Self { data: Buffer::zeros(Self::len(format, k, columns)), format, k, columns }
     }
 
-    /// Gives a B of zeros in four bits its column number `column`.
+    /// Gives a B in four bits its column number `column`.
     ///
     /// # Panics
     /// If it has no such column, or the row is none of [`Coding::INT4`] with as many numbers as B has rows, or B is in another format.
@@ -92,12 +92,12 @@ impl Weight {
         );
         let (numbers, rest) = data.split_at_mut(format.floats(k, columns));
         let panel = &mut bytes_of(numbers)[column / LINES * format.panel(k)..][..format.panel(k)];
-        let integers = four::put(row, column % LINES, panel);
+        four::put(row, column % LINES, panel);
         let (scales, shifts) = rest.split_at_mut(padded(columns));
         scales[column] = row.scales[0];
         for block in 0..format.blocks(k) {
-            let sum: i32 = integers[format.block(k, block)].iter().map(|&x| i32::from(x)).sum();
-            shifts[block * padded(columns) + column] = f32::from_bits((-128 * sum).cast_unsigned());
+            let shift = -128 * four::sum(row, format.block(k, block));
+            shifts[block * padded(columns) + column] = f32::from_bits(shift.cast_unsigned());
         }
     }
 
