@@ -70,6 +70,15 @@ impl Evaluate {
                 records.push(record);
             }
         }
+        let is_empty = |record: &Record| {
+            record.words.is_empty() && record.texts.iter().all(|text| text.trim().is_empty())
+        };
+        if records.iter().all(is_empty) {
+            let places: Vec<String> =
+                sources.iter().map(|source| source.path.display().to_string()).collect();
+            let (what, hint) = ("there is no text in it", "give a file with examples");
+            return Err(Error::Data { place: places.join(", "), what: what.into(), hint: hint.into() });
+        }
         if objective == Objective::Translate {
             let writer = Writer::open(path, backend)?;
             return self.translation(&writer, records, tell);

@@ -30,6 +30,16 @@ fn texts_come_from_arguments_files_and_standard_input_in_order() {
 }
 
 #[test]
+fn data_without_a_text_is_refused() {
+    let path = folder("evaluate_nothing").join("nothing.txt");
+    for nothing in ["", "\n", "\n  \n"] {
+        fs::write(&path, nothing).unwrap();
+        run(&["evaluate", "--model", &model("story"), path.to_str().unwrap()])
+            .refused("there is no text in it");
+    }
+}
+
+#[test]
 fn many_lines_keep_their_order_across_batches() {
     let model = model("classes");
     let words = ["cat", "dog", "big red dog", "the river bank and the mat", "Paris"];

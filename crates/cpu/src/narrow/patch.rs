@@ -111,6 +111,11 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Option<
 /// As for [`run`].
 unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
     if product.format == Format::Int4 {
+        #[cfg(target_arch = "x86_64")]
+        if dot == Dot::Avx512Dot && product.rows <= four::FEW {
+            // SAFETY: the caller's promise.
+            return unsafe { by_coded_lines(product, item) };
+        }
         // SAFETY: the caller's promise.
         return unsafe { by_unpacked_lines(product, dot, item) };
     }
@@ -140,7 +145,7 @@ unsafe fn by_lines(product: &Product, dot: Dot, item: &Item) {
 /// # Safety
 /// As for [`run`].
 unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
-    const NO_SHIFT: [i32; Shape::Wide.width()] = [0; Shape::Wide.width()];
+    let no_shift = Sums::ZERO;
     let (mut sums, mut place) =
         (Sums::ZERO, MaybeUninit::<Tiles<{ Shape::Wide.across() * SCALED }>>::uninit());
     let to = place.as_mut_ptr().cast::<u8>();
@@ -149,17 +154,6 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
         for index in 0..product.blocks() {
             let strips = strips(index);
-            #[cfg(target_arch = "x86_64")]
-            if dot == Dot::Avx512Dot && product.rows <= four::FEW {
-                let place = strips.place(item.rows.start, panel);
-                // SAFETY: the caller's promise; rows that are so few are all of them.
-                unsafe {
-                    let unit = panel / Shape::Wide.across();
-                    four::few_rows(product, item.rows.len(), unit, &strips.steps, &raw mut sums);
-                    place.store(&raw mut sums, 0, place.part.rows);
-                }
-                continue;
-            }
             for first in strips.steps.clone().step_by(most) {
                 let steps = first..strips.steps.end.min(first + most);
                 let (begins, ends) = (first == strips.steps.start, steps.end == strips.steps.end);
@@ -169,7 +163,7 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
                     for row in strips.starts() {
                         let place = strips.place(row, panel);
                         let patch = strips.patch(row, panel, &raw mut sums);
-                        let shift = if ends { patch.shift } else { NO_SHIFT.as_ptr() };
+                        let shift = if ends { patch.shift } else { (&raw const no_shift).cast() };
                         let a = product.a_tile(row / LINES, first);
                         let (stride, goes_on) = (steps.len() * TILE, !begins);
                         let patch = Patch { a, b: to, stride, shift, goes_on, steps: steps.len(), ..patch };
@@ -179,6 +173,28 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
                         }
                     }
                 }
+            }
+        }
+    }
+}
+
+/// The same for few rows, without unpacking anything.
+///
+/// # Safety
+/// As for [`run`]; the machine has AVX-512 VNNI, and there are no more rows than [`four::FEW`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn by_coded_lines(product: &Product, item: &Item) {
+    let mut sums = Sums::ZERO;
+    let strips = |index: usize| Strips::new(product, Isa::Avx512, Shape::Wide, item.rows.clone(), index);
+    for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
+        for index in 0..product.blocks() {
+            let strips = strips(index);
+            let place = strips.place(item.rows.start, panel);
+            // SAFETY: the caller's promise.
+            unsafe {
+                let unit = panel / Shape::Wide.across();
+                four::few_rows(product, item.rows.len(), unit, &strips.steps, &raw mut sums);
+                place.store(&raw mut sums, 0, place.part.rows);
             }
         }
     }
