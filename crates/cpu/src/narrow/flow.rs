@@ -7,7 +7,8 @@
 
 use super::amx::{Cursor, Tiles};
 use super::finish::Place;
-use super::patch::{self, Shape, Strips, Sums};
+use super::patch::{self, Shape, Sums};
+use super::strips::Strips;
 use super::{Format, Item, LINE, LINES, Product, SCALED, TILE, UNIT, WIDE, four};
 use crate::dispatch;
 use crate::isa::Isa;

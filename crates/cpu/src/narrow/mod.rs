@@ -5,7 +5,7 @@
 //! [`Format::Int8`] has a scale for each column of B (an output of the layer), and for each row of A one for each block of at
 //! most 1,024 numbers, which is found when they are seen. The sum over a block is one of integers, so it is exact; C[i, j] is the
 //! bias and then, block by block, sum · (scale of the block in row i · scale of column j). [`Format::Int4`] is the same with a B that takes
-//! half the memory ([`four`]).
+//! half the memory (`four.rs`).
 //!
 //! **One layout for all machines.** Everything is cut into *tiles* of sixteen lines of 64 bytes, as AMX wants it. A line
 //! of A is one row's next 32 `bf16` or 64 integers; a line of B is sixteen columns, each with its next two or four
@@ -30,10 +30,12 @@ mod finish;
 mod flow;
 mod four;
 mod kind;
+mod lines;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod patch;
 mod rows;
+mod strips;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -67,6 +69,7 @@ const SCALED: usize = 16;
 /// The most rows of an item, in pairs of tiles.
 const TALLEST: usize = 8;
 /// Rows from which on there is time to fetch B for the next item while this one is multiplied.
+#[cfg(target_arch = "x86_64")] // AMX alone
 const TALL: usize = 192;
 /// The most columns of an item, in units.
 const WIDEST: usize = 8;
@@ -241,10 +244,16 @@ impl Product {
     /// other items of this product.
     pub unsafe fn run_item(&self, dot: Dot, item: usize, workers: usize) {
         let cut = self.cut(workers);
-        // Who does this one may well do that one next.
-        let (next, item) = (item + workers, self.item(cut, item));
+        let this = self.item(cut, item);
         // SAFETY: the caller's promise; the item lies inside the product.
-        unsafe { patch::run(self, self.suited(dot), &item, self.following(&item, cut, next)) }
+        unsafe {
+            match self.suited(dot) {
+                // Who does this one may well do that one next.
+                #[cfg(target_arch = "x86_64")]
+                Dot::Amx => flow::run(self, &this, self.following(&this, cut, item + workers)),
+                dot => lines::run(self, dot, &this),
+            }
+        }
     }
 
     fn item(&self, (down, across): (usize, usize), index: usize) -> Item {
@@ -255,6 +264,7 @@ impl Product {
     }
 
     /// The units of item number `next`, if it has the rows of `item` and there is time to fetch them meanwhile.
+    #[cfg(target_arch = "x86_64")] // AMX alone
     fn following(&self, item: &Item, cut: (usize, usize), next: usize) -> Option<Range<usize>> {
         let next = (item.rows.len() >= TALL && next < cut.0 * cut.1).then(|| self.item(cut, next))?;
         (next.rows == item.rows).then_some(next.units)
