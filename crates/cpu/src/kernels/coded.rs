@@ -4,11 +4,10 @@ use glassformer_graph::ops::Lookup;
 use glassformer_tensor::Coding;
 
 use super::Call;
-use super::linear::finish;
+use super::linear::{After, finish};
 use super::split::over_rows;
 use crate::narrow;
 use crate::narrow::coded::{Product, Weight};
-use crate::plan::After;
 
 /// `y = after(x Wᵀ + b)`. Inputs: x narrowed, W coded, perhaps b, perhaps what `after` reads; x had `k` columns.
 ///

@@ -4,13 +4,13 @@
 //! from a workspace of its own.
 
 use glassformer_graph::Side;
+use glassformer_graph::ops::Activation;
 
 use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
 use crate::narrow::{self, Format, Kind, Narrowing, Target, Turn, Turning};
-use crate::plan::After;
 use crate::then::{Other, Then};
 
 /// How a value becomes the B of a product.
@@ -66,6 +66,20 @@ unsafe fn multiply(call: Call<'_>, product: &Product, scratch: &mut [f32]) {
         // has this tile.
         unsafe { product.run_tile(call.run.isa, tile, scratch) };
     });
+}
+
+/// What is done to a product at last.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub(crate) enum After {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// f(x).
+    Activate(Activation),
+    /// x + o, where o is a further input.
+    Add,
+    /// f(o) · x, where o is a further input.
+    Gate(Activation),
 }
 
 /// What else becomes of what a product writes.

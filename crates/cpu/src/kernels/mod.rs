@@ -11,7 +11,6 @@ use glassformer_tensor::Coding;
 use crate::context::{Block, Context};
 use crate::gemm::Product;
 use crate::narrow::{Format, Kind, Turn};
-use crate::plan::After;
 use crate::team::Worker;
 
 mod adaptive;
@@ -32,7 +31,7 @@ mod split;
 
 pub(crate) use attend::has_narrow_grad;
 pub(crate) use leaders::leaders;
-pub(crate) use linear::{Narrowed, Packs};
+pub(crate) use linear::{After, Narrowed, Packs};
 
 /// What a step does.
 #[derive(Clone, Debug)]

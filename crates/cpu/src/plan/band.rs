@@ -15,7 +15,7 @@ use std::ops::Range;
 
 use glassformer_graph::{Rows, Side, Span};
 
-use super::draft::{Count, SlotId, Step};
+use super::step::{Count, SlotId, Step};
 
 /// Rows that a worker takes through a band at once, where nothing else is said: with the inner width of a feed-forward layer
 /// they fill about half of a cache of two megabytes.

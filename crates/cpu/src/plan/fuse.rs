@@ -5,22 +5,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use glassformer_graph::ops::Activation;
 use glassformer_graph::{Graph, Node, Op, Origin, Value};
 
-/// What is done to a product at last.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum After {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// f(x).
-    Activate(Activation),
-    /// x + o, where o is a further input.
-    Add,
-    /// f(o) · x, where o is a further input.
-    Gate(Activation),
-}
+use crate::kernels::After;
 
 /// A product with what follows it.
 #[derive(Clone, Copy, Debug)]

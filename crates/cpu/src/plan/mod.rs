@@ -19,7 +19,9 @@ use crate::kernels;
 use crate::narrow::Dot;
 use crate::team::{Team, Worker};
 use constants::{Constant, Shelf, Wanted};
-use draft::{Count, Deal, Draft, Home};
+use deal::Deal;
+use draft::Draft;
+use step::{Count, Home};
 use way::{Bound, Sharing, Way};
 
 mod band;
@@ -30,9 +32,9 @@ mod draft;
 mod fuse;
 mod layout;
 mod precision;
+mod step;
 mod way;
 
-pub(crate) use fuse::After;
 pub use precision::Precision;
 use precision::{Choice, Rule};
 

@@ -5,13 +5,14 @@ use std::ops::Range;
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::Attend;
 
+use super::meet::{BLOCK, Met, STRETCH};
 use super::product::Mix;
 use super::score::Scorer;
 use super::sight::TILE;
 use super::soften::{Quotients, Soften, log, total};
 use super::tile::{Call, Part, carve, carved};
 use super::tiles::{self, Queries};
-use super::walk::{BLOCK, Cut, Few, MOST, Met, QUERIES, STRETCH, share};
+use super::walk::{Cut, Few, MOST, QUERIES, share};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::team::Worker;

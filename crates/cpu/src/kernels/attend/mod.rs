@@ -29,6 +29,7 @@ mod differ;
 mod forward;
 mod grad;
 mod machine;
+mod meet;
 mod product;
 mod relative;
 mod score;

@@ -11,10 +11,10 @@ use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, Keys, Reach, Relative};
 
 use super::machine::Machine;
+use super::meet::STRETCH;
 use super::product::{Dots, ROWS};
 use super::sight::TILE;
 use super::tile::{Call, Part, group};
-use super::walk::STRETCH;
 use crate::dispatch;
 use crate::lanes::LANES;
 

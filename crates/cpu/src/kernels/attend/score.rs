@@ -6,12 +6,12 @@ use std::ops::Range;
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, KeySpan, Relative};
 
+use super::meet::STRETCH;
 use super::product::Dots;
 use super::relative::Bias;
 use super::sight::{TILE, bits_of, first_run, vectors};
 use super::tile::{Call, Part, Tile};
 use super::tiles::{self, Desk, Queries};
-use super::walk::STRETCH;
 use crate::lanes::LANES;
 
 /// Computes scores, a part and a tile at a time. The two may be set in any order.

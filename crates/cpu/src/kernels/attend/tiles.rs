@@ -19,9 +19,9 @@ use glassformer_graph::ops::{Attend, KeySpan, Keys, Reach};
 use glassformer_graph::{PAGE, Rows};
 
 use super::machine::Machine;
+use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::sight::TILE;
 use super::tile::{Call, Part, Tile, VECTORS, group};
-use super::walk::{BLOCK, Met, STRETCH, TILES};
 use crate::context::Context;
 use crate::dispatch;
 use crate::isa::Isa;

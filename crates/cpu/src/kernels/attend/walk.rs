@@ -5,6 +5,7 @@ use std::ops::Range;
 use glassformer_graph::Span;
 use glassformer_graph::ops::{Attend, Reach};
 
+use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::score::Scorer;
 use super::sight::{Scene, Sight, TILE, seen_tiles, vectors};
 use super::tile::{Call, Part, Tile, VECTORS, group};
@@ -21,14 +22,6 @@ const FEW: usize = 24;
 const FEW_NARROW: usize = 32;
 /// Rows of scores that there must be room for.
 pub(super) const MOST: usize = FEW_NARROW;
-
-/// Tiles that narrow numbers are multiplied with at once. There the products take less time than what lies between them, and
-/// a softmax over many keys is raised, added up and mixed once.
-pub(super) const TILES: usize = 4;
-/// Keys of a stretch: of as many tiles, counted from key 0.
-pub(super) const STRETCH: usize = TILES * TILE;
-/// Queries that meet a stretch at once: their scores fit the first-level cache.
-pub(super) const BLOCK: usize = 16;
 
 /// How a batch is cut into parts. How it is cut changes no bit of the result.
 #[derive(Clone, Copy)]
@@ -107,19 +100,6 @@ pub(super) struct Few<'a> {
     pub seen: &'a mut [u64],
     /// Their scores, `[rows, 64]`, −∞ for what is not seen.
     pub scores: &'a mut [f32],
-}
-
-/// A block of queries of a part, with a stretch.
-#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // no machine reads all of it
-pub(super) struct Met<'a> {
-    /// The tiles of the stretch that one of the part's queries sees.
-    pub tiles: &'a [Tile],
-    /// Which queries of the part.
-    pub rows: Range<usize>,
-    /// The vectors of keys, counted over these tiles, from the first to behind the last of which one of them sees something.
-    pub seen: Range<usize>,
-    /// Their scores there, `[tiles, BLOCK, 64]`, −∞ for what is not seen.
-    pub scores: &'a [f32],
 }
 
 /// What the rows of a part see.

@@ -14,7 +14,7 @@ use glassformer_tensor::{Base, Bits};
 
 use super::rows::Parts;
 use super::strip::{AHEAD, Sums, Upper, store};
-use super::x86::Vnni512;
+use super::vectors::Vnni512;
 use super::{Item, LINE, LINES, Layout, TALLEST, UNIT, by_coding};
 use crate::lanes::{Avx512, Lanes};
 

@@ -30,6 +30,8 @@ mod scalar;
 mod strip;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod vectors;
 mod weight;
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -7,11 +7,12 @@ use glassformer_graph::{Leaf, Node, Op, Origin, Rows, Shape, Value};
 use glassformer_tensor::Coding;
 
 use super::super::constants::Wanted;
-use super::super::fuse::{After, Fusions};
+use super::super::fuse::Fusions;
 use super::super::precision::{About, Held, Rule};
-use super::{Contents, Draft, Life, SlotId, Step};
-use crate::kernels::{Kernel, Narrowed, Work};
+use super::{Contents, Draft, Life};
+use crate::kernels::{After, Kernel, Narrowed, Work};
 use crate::narrow::{Format, Kind, Table, Turn, Turning, Weight, coded};
+use crate::plan::step::{SlotId, Step};
 
 /// Halves in a line of them.
 const LINE: usize = 32;
