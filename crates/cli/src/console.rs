@@ -7,11 +7,11 @@ use std::thread::available_parallelism;
 
 use glassformer::cpu::narrow::Dot;
 use glassformer::explain::{Lang, Paint};
-use glassformer::{Cpu, Precision};
+use glassformer::weights::scheme;
+use glassformer::{Cpu, Precision, Weights};
 
 use crate::args::{Color, Dtype, Globals, Language};
 use crate::failure::Failure;
-use crate::load;
 
 /// How much is said besides results.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -106,7 +106,7 @@ impl Console {
 
     /// What runs the model at `path`.
     pub fn backend(&self, path: &Path) -> Cpu {
-        if load::is_quantized(path) { self.quantized_backend() } else { self.exact_backend() }
+        if is_quantized(path) { self.quantized_backend() } else { self.exact_backend() }
     }
 
     /// What runs models that `quantize` wrote.
@@ -198,4 +198,11 @@ pub fn language(asked: Language) -> Lang {
         Language::Zh => Lang::Chinese,
         Language::Auto => Lang::of_locale(&locale()),
     }
+}
+
+/// Whether `quantize` wrote the weights of the model at `path`. Blocks of GGUF are another matter: those who wrote them expect
+/// the reference's numbers, and activations in eight bits may turn a decision that was near.
+pub fn is_quantized(path: &Path) -> bool {
+    let file = path.join("model.safetensors");
+    file.is_file() && Weights::open(file).is_ok_and(|weights| weights.metadata().contains_key(scheme::CODING))
 }

@@ -6,8 +6,7 @@ use std::time::Instant;
 
 use glassformer::families::Checkpoint;
 use glassformer::tasks::Writer;
-use glassformer::weights::scheme;
-use glassformer::{Model, Reader, Translator, Weights, families, tasks};
+use glassformer::{Model, Reader, Translator, families, tasks};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -60,13 +59,6 @@ fn open(
     });
     checkpoint.model = progress::watched(&checkpoint.model);
     Ok(checkpoint)
-}
-
-/// Whether `quantize` wrote the weights of the model at `path`. Blocks of GGUF are another matter: those who wrote them expect
-/// the reference's numbers, and activations in eight bits may turn a decision that was near.
-pub fn is_quantized(path: &Path) -> bool {
-    let file = path.join("model.safetensors");
-    file.is_file() && Weights::open(file).is_ok_and(|weights| weights.metadata().contains_key(scheme::CODING))
 }
 
 /// Whether `path` names the model that the program carries, and no model of the user's.

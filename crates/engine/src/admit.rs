@@ -1,34 +1,9 @@
 //! What a request must be before it may wait: whatever is wrong is said at once, and of that request alone.
 
-use glassformer_formula::{Formula, Input, Side};
 use glassformer_graph::PAGE;
 
 use crate::generate::Prepared;
 use crate::{Error, Request};
-
-/// What a model can take.
-#[derive(Clone, Debug)]
-pub(crate) struct Limits {
-    /// How many tokens the source knows, and the target.
-    vocabularies: [usize; 2],
-    /// How many positions the source has, and the target, where they are learned.
-    positions: [usize; 2],
-    /// How many tokens have scores.
-    scores: usize,
-}
-
-impl Limits {
-    pub fn new(formula: &Formula, scores: usize) -> Self {
-        let sides = [formula.source.as_ref(), formula.target.as_ref()];
-        let vocabulary = |side: Option<&Side>| match side.map(|side| &side.input) {
-            Some(Input::Tokens(tokens)) => tokens.vocabulary,
-            Some(Input::Patches(_)) | None => 0,
-        };
-        let positions =
-            |side: Option<&Side>| side.and_then(|side| side.stack.position.count()).unwrap_or(usize::MAX);
-        Self { vocabularies: sides.map(vocabulary), positions: sides.map(positions), scores }
-    }
-}
 
 /// What is wrong, and what to do.
 type Refusal = (String, String);

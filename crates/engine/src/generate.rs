@@ -7,7 +7,7 @@ use glassformer_graph::ops::Which;
 use glassformer_graph::{Backend, Capacity, PAGE, PageLayout, Pages, Runner, SideCapacity, State};
 use glassformer_model::{Model, Purpose, page_layout};
 
-use crate::admit::Limits;
+use crate::limits::Limits;
 use crate::{Error, Event, Generated, Request, Room, Session};
 
 /// Rows of sources in one run, unless one source alone has more: requests that come together are encoded together.

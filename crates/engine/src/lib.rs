@@ -12,6 +12,7 @@ mod error;
 mod forward;
 mod generate;
 mod job;
+mod limits;
 mod processors;
 mod request;
 mod search;

@@ -12,7 +12,7 @@ use glassformer::{Reader, tasks};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Quantize as Args, To};
-use crate::console::{Console, result};
+use crate::console::{Console, is_quantized, result};
 use crate::failure::Failure;
 use crate::load;
 use crate::progress::Progress;
@@ -57,7 +57,7 @@ fn check(model: &Path, out: &Path) -> Result<(), Failure> {
             "give the model as it was published; what is in few bits already is run as it is",
         ));
     }
-    if load::is_quantized(model) {
+    if is_quantized(model) {
         return Err(Failure::new(
             format!("{shown} is in few bits already"),
             "give the model that it was made from: what is lost once is lost for any other number of bits",
