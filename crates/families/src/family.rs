@@ -84,7 +84,10 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 pub(crate) fn read(config: &Config) -> Result<Family, Error> {
     let name = config.text_or("model_type", "")?;
     let Some((_, read)) = FAMILIES.iter().find(|(known, _)| *known == name) else {
-        return Err(Error::Unknown { name: name.to_owned(), nearest: nearest(known(), name) });
+        return Err(Error::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(known(), name).unwrap_or_default().to_owned(),
+        });
     };
     config.only("pruned_heads", &[json!({})])?;
     let family = read(config)?;
@@ -98,8 +101,8 @@ pub(crate) fn read(config: &Config) -> Result<Family, Error> {
 }
 
 /// The one of `known` most like `name`.
-pub(crate) fn nearest(known: impl Iterator<Item = &'static str>, name: &str) -> String {
-    known.min_by_key(|known| distance(known, name)).unwrap_or_default().to_owned()
+pub fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
+    known.min_by_key(|known| distance(known, name))
 }
 
 /// How many letters must change to make one name of the other (Levenshtein).

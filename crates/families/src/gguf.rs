@@ -79,7 +79,10 @@ pub(crate) fn read(path: &str, weights: &Weights, gguf: &Gguf) -> Result<(Config
     let name = gguf.string("general.architecture").unwrap_or_default();
     let Some(architecture) = ARCHITECTURES.iter().find(|known| known.name == name) else {
         let known = ARCHITECTURES.iter().map(|known| known.name);
-        return Err(Error::Unknown { name: name.to_owned(), nearest: nearest(known, name) });
+        return Err(Error::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(known, name).unwrap_or_default().to_owned(),
+        });
     };
     let entries = Entries { path, gguf, architecture };
     let mut keys = entries.translated()?;

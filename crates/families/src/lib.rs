@@ -36,7 +36,7 @@ pub use bind::Bound;
 pub use config::Config;
 pub use embedding::{Embedding, open_for_embedding};
 pub use error::Error;
-pub use family::{Family, known};
+pub use family::{Family, known, nearest};
 pub use generation::{Generation, generation};
 pub use open::{Checkpoint, from_parts, global_rows, open};
 pub use quantize::{Quantize, Written, copy_beside};

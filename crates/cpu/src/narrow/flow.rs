@@ -7,7 +7,7 @@
 
 use super::amx::{Cursor, Tiles};
 use super::finish::Place;
-use super::patch::{self, Shape, Sums};
+use super::patch::{Shape, Sums, Unpacked};
 use super::strips::Strips;
 use super::{Format, Item, LINE, LINES, Product, SCALED, TILE, UNIT, WIDE, four};
 use crate::dispatch;
@@ -26,7 +26,7 @@ pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<Range<usiz
         match product.format {
             Format::Bf16 | Format::Int8 => run_at(product, item, next, std::ptr::null_mut()),
             Format::Int4 => {
-                let mut place = MaybeUninit::<patch::Tiles<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
+                let mut place = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
                 run_at(product, item, next, place.as_mut_ptr().cast());
             }
         }
@@ -74,7 +74,7 @@ fn in_squares(rows: usize) -> usize {
 }
 
 /// Bytes of the tiles of four panels.
-const UNPACKED: usize = Shape::Wide.across() * TILE;
+const FOUR_TILES: usize = Shape::Wide.across() * TILE;
 /// How many steps before they are multiplied tiles are unpacked: what was just written cannot be loaded at once.
 const EARLIER: usize = 2;
 /// Steps whose tiles stay unpacked where one strip is all that needs them.
@@ -260,15 +260,15 @@ impl Flow<'_> {
             let ring = if strips.rows.len() <= LINES { RING } else { SCALED };
             let mut unpack = |step: usize| {
                 if unpacks && step < steps.len() {
-                    let to = self.unpacked.add(step % ring * UNPACKED);
-                    four::run(product, panel / Shape::Wide.across(), steps.start + step, to);
+                    let to = self.unpacked.add(step % ring * FOUR_TILES);
+                    four::unpack_unit(product, panel / Shape::Wide.across(), steps.start + step, to);
                 }
             };
             (0..EARLIER).for_each(&mut unpack);
             for step in 0..steps.len() {
                 if UNPACKS {
                     unpack(step + EARLIER);
-                    cursor.b = self.unpacked.add(step % ring * UNPACKED);
+                    cursor.b = self.unpacked.add(step % ring * FOUR_TILES);
                 }
                 self.tiles.step(format, shape, &mut cursor);
                 if let Some(before) = &before

@@ -13,14 +13,14 @@ use super::{LINE, LINES, Product, TILE};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::Lanes;
-use glassformer_tensor::CodedRow;
+use glassformer_tensor::{CodedRow, Coding};
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{FEW, few_rows, run};
+pub(super) use x86::{FEW, few_rows, unpack_unit};
 
 /// Bytes of the codes of a tile.
 const CODES: usize = TILE / 2;
@@ -32,6 +32,8 @@ const GROUP: usize = LINE / 4;
 const GROUP_LINES: usize = GROUP / 4;
 /// The code of zero.
 const ZERO: u8 = 8;
+
+const _: () = assert!(GROUP == Coding::INT4.group, "a step for each group");
 
 /// Bytes of a pair of tiles.
 const PAIR: usize = 2 * (CODES + STEPS);

@@ -1,6 +1,6 @@
 //! One work item by vector registers: each patch is multiplied, then finished.
 
-use super::patch::{Patch, Shape, Sums, Tiles};
+use super::patch::{Patch, Shape, Sums, Unpacked};
 use super::strips::Strips;
 use super::{Dot, Format, Item, LINES, Product, SCALED, TILE, four, vector};
 use crate::dispatch;
@@ -53,7 +53,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item) {
 unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     let no_shift = Sums::ZERO;
     let (mut sums, mut place) =
-        (Sums::ZERO, MaybeUninit::<Tiles<{ Shape::Wide.across() * SCALED }>>::uninit());
+        (Sums::ZERO, MaybeUninit::<Unpacked<{ Shape::Wide.across() * SCALED }>>::uninit());
     let to = place.as_mut_ptr().cast::<u8>();
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let most = if item.rows.len() <= LINES { FEW_STEPS } else { SCALED };

@@ -69,7 +69,7 @@ pub(super) struct Patch {
     pub sums: *mut Sums,
 }
 
-/// A place for so many tiles.
+/// Room for so many tiles of B that are unpacked.
 #[repr(align(64))]
 #[allow(dead_code)] // reached by addresses alone
-pub(super) struct Tiles<const COUNT: usize>([[u8; TILE]; COUNT]);
+pub(super) struct Unpacked<const COUNT: usize>([[u8; TILE]; COUNT]);

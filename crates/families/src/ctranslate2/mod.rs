@@ -40,7 +40,10 @@ pub(crate) fn read(path: &str, weights: &Weights, model: &Ctranslate2) -> Result
     let name = model.spec();
     let Some((_, newest)) = SPECS.iter().find(|(known, _)| *known == name) else {
         let known = SPECS.iter().map(|(known, _)| *known);
-        return Err(Error::Unknown { name: name.to_owned(), nearest: nearest(known, name) });
+        return Err(Error::Unknown {
+            name: name.to_owned(),
+            nearest: nearest(known, name).unwrap_or_default().to_owned(),
+        });
     };
     let config = match model.config()? {
         None => Config::of(Map::new()),

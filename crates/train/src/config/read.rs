@@ -139,7 +139,7 @@ fn explain(message: &str) -> (String, String) {
     let quoted: Vec<&str> = first.split('`').skip(1).step_by(2).collect();
     let unknown = first.starts_with("unknown field") || first.starts_with("unknown variant");
     if let (true, Some((found, expected))) = (unknown, quoted.split_first()) {
-        let nearest = expected.iter().min_by_key(|known| distance(known, found));
+        let nearest = glassformer_families::nearest(expected.iter().copied(), found);
         let kind = if first.starts_with("unknown field") { "key" } else { "value" };
         let hint = match nearest {
             Some(nearest) => format!("did you mean {nearest}? There are {}", expected.join(", ")),
@@ -148,22 +148,6 @@ fn explain(message: &str) -> (String, String) {
         return (format!("the {kind} {found} is not known"), hint);
     }
     (first.to_owned(), "`glassformer train --help` shows a whole configuration".to_owned())
-}
-
-/// How many letters must change to make one name of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]

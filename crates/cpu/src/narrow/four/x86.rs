@@ -94,7 +94,7 @@ unsafe fn both(from: *const u8) -> [__m512i; 2] {
 /// # Safety
 /// The machine has AVX-512 F and BW; B is in four bits and has this unit and step; there is room for four tiles.
 #[target_feature(enable = "avx512f,avx512bw")]
-pub(in crate::narrow) unsafe fn run(product: &Product, unit: usize, step: usize, to: *mut u8) {
+pub(in crate::narrow) unsafe fn unpack_unit(product: &Product, unit: usize, step: usize, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
         let [codes, steps] = place(step);
