@@ -127,6 +127,28 @@ fn types_that_cannot_be_are_refused() {
     says(|types| _ = types.insert("a.scale", "Q4_0"), "is F32 [5]");
 }
 
+/// `quantize` once wrote its four bits so, and others may.
+#[test]
+fn blocks_of_gguf_in_a_file_of_ours_are_what_they_are_there() {
+    let path = place("coded_blocks");
+    let metadata = BTreeMap::from([(scheme::CODING.to_owned(), r#"{"a":"Q4_0"}"#.to_owned())]);
+    let width = WIDTH / Quant::Q4_0.numbers() * Quant::Q4_0.bytes();
+    let mut random = Random::new(3);
+    // Halves with small exponents, so that no number is beyond counting.
+    let bytes: Vec<u8> = (0..ROWS * width).map(|_| random.below(256) as u8 & 0x3f).collect();
+    let shape = [ROWS, width];
+    let claims = BTreeMap::from([("a", (Dtype::U8, &shape[..]))]);
+    save_streamed(&path, &claims, &metadata, |_, file| file.write_all(&bytes)).unwrap();
+    let weights = Weights::open(&path).unwrap();
+    let view = weights.get("a").unwrap();
+    assert_eq!(*view.values(), Quant::Q4_0.widen(&bytes)[..]);
+    let coded = view.coded(0..ROWS).unwrap();
+    assert_eq!(coded.coding(), Quant::Q4_0.coding());
+    let mut row = CodedRow::default();
+    coded.row(2, &mut row);
+    assert_eq!(row.decode(&coded.coding()), view.values()[2 * WIDTH..3 * WIDTH]);
+}
+
 #[test]
 fn integers_need_a_scale_for_each_row() {
     let path = place("coded_scales");
