@@ -2,6 +2,7 @@
 
 use glassformer_graph::ops::Activation;
 
+use super::maths::polynomial;
 use super::{Lanes, erf, exp, sigmoid, tanh};
 
 /// A bend and its slope.
@@ -136,7 +137,7 @@ pub enum Bent {
     Relu,
     Gelu,
     GeluTanh,
-    /// Within 8e-5, and their slopes within 4e-4, for a third of the work: what is rounded to eight bits next does not see the
+    /// Within 2e-4, and their slopes within 4e-4, for a quarter of the work: what is rounded to eight bits next does not see the
     /// difference.
     NearGelu,
     NearGeluTanh,
@@ -171,20 +172,13 @@ impl Bent {
 pub struct NearGelu;
 pub struct NearGeluTanh;
 
-/// x (½ + z P(z²)), where z is x within ±`end`. There P is such that the bracket is exactly 0 or 1.
+/// max(x, 0) + t Q(t), where t is |x| up to `end`: there Q is 0, so that nothing is taken from large numbers.
 #[inline(always)]
-fn near<L: Lanes, const N: usize>(x: L, end: f32, p: [f32; N]) -> L {
-    // SAFETY: `x` proves the instructions.
+fn near<L: Lanes, const N: usize>(x: L, end: f32, q: [f32; N]) -> L {
+    // SAFETY: `x` proves the instructions. In this order a NaN goes through.
     unsafe {
-        let z = L::splat(end).min(L::splat(-end).max(x));
-        let square = z * z;
-        let mut sum = L::splat(p[N - 1]);
-        for k in (0..N - 1).rev() {
-            sum = sum.fma(square, L::splat(p[k]));
-        }
-        // Rounding must not leave a large number a part of itself beyond the end.
-        let share = L::splat(1.0).min(L::zero().max(sum.fma(z, L::splat(0.5))));
-        x * share
+        let t = L::splat(end).min(x.abs());
+        polynomial(t, q).fma(t, L::zero().max(x))
     }
 }
 
@@ -195,28 +189,16 @@ fn near_slope<L: Lanes, const N: usize>(x: L, p: [f32; N]) -> L {
     unsafe {
         let z = L::splat(4.5).min(L::splat(-4.5).max(x));
         let square = z * z;
-        let mut sum = L::splat(p[N - 1]);
-        for k in (0..N - 1).rev() {
-            sum = sum.fma(square, L::splat(p[k]));
-        }
-        sum.fma(z, L::splat(0.5))
+        polynomial(square, p).fma(z, L::splat(0.5))
     }
 }
 
 impl Bend for NearGelu {
     #[inline(always)]
     fn value<L: Lanes>(x: L) -> L {
-        const P: [f32; 8] = [
-            0.398_465_9,
-            -0.065_528_22,
-            0.009_298_239,
-            -9.506_598e-4,
-            6.689_099e-5,
-            -3.037_952e-6,
-            7.941_413e-8,
-            -9.017_639e-10,
-        ];
-        near(x, 4.2, P)
+        const Q: [f32; 7] =
+            [-0.5, 0.388_419_8, 0.046_818_81, -0.143_095_85, 0.058_805_8, -0.010_164_154, 6.614_407e-4];
+        near(x, 3.95, Q)
     }
 
     #[inline(always)]
@@ -239,17 +221,9 @@ impl Bend for NearGelu {
 impl Bend for NearGeluTanh {
     #[inline(always)]
     fn value<L: Lanes>(x: L) -> L {
-        const P: [f32; 8] = [
-            0.398_480_4,
-            -0.065_860_96,
-            0.009_517_795,
-            -0.001_006_750_9,
-            7.425_631e-5,
-            -3.568_392e-6,
-            9.934_048e-8,
-            -1.206_983e-9,
-        ];
-        near(x, 4.0, P)
+        const Q: [f32; 7] =
+            [-0.5, 0.389_171_42, 0.044_293_65, -0.140_711_6, 0.057_867_225, -0.009_999_72, 6.508_924e-4];
+        near(x, 3.9, Q)
     }
 
     #[inline(always)]
@@ -343,7 +317,7 @@ mod tests {
                     assert!((exact - near).abs() < bound, "{isa}, the slope at {x}: {exact}, {near}");
                 }
                 for (exact, near) in pairs {
-                    assert!((exact - near).abs() < 1e-4, "{isa}, {x}: {exact}, {near}");
+                    assert!((exact - near).abs() < 2e-4, "{isa}, {x}: {exact}, {near}");
                     assert!(
                         x.abs() < 4.2 || (near - x.max(0.0)).abs() <= 1e-5 * x.abs(),
                         "{isa}, {x}: {near}"

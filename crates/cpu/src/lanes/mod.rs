@@ -125,6 +125,13 @@ pub trait Lanes:
     #[must_use]
     fn fma(self, factor: Self, term: Self) -> Self;
 
+    /// The same, rounded once on every machine: for what must have the same bits on all of them.
+    #[must_use]
+    #[inline(always)]
+    fn fused(self, factor: Self, term: Self) -> Self {
+        self.fma(factor, term)
+    }
+
     /// The larger, lane by lane; `other` where either is NaN (so `bound.max(x)` lets a NaN of `x` through).
     #[must_use]
     fn max(self, other: Self) -> Self;

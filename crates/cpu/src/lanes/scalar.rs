@@ -136,6 +136,11 @@ impl Lanes for Scalar {
     }
 
     #[inline(always)]
+    fn fused(self, factor: Self, term: Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i].mul_add(factor.0[i], term.0[i])))
+    }
+
+    #[inline(always)]
     fn max(self, other: Self) -> Self {
         self.zip(other, larger)
     }

@@ -28,8 +28,7 @@ pub(super) enum Finish {
     Keep,
     /// The bias is added.
     Add,
-    /// Integers become numbers: sum · (scale of the row · scale of the column) onto the bias. Every step rounds by itself, so that
-    /// all machines give the same bits.
+    /// Integers become numbers: sum · (scale of the row · scale of the column) onto the bias, rounded once on all machines.
     Scale,
     /// The same onto what C holds.
     ScaleOnto,
@@ -163,7 +162,7 @@ impl Numbers for Scaled {
     #[inline(always)]
     unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, row: usize, at: usize, some: usize) -> L {
         // SAFETY: the caller's promise.
-        unsafe { integers::<L>(sums) * factor(place, row, at, some) + bias(place, at, some) }
+        unsafe { integers::<L>(sums).fused(factor(place, row, at, some), bias(place, at, some)) }
     }
 }
 
@@ -172,7 +171,7 @@ impl Numbers for ScaledOnto {
     unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, row: usize, at: usize, some: usize) -> L {
         let c = place.part.c.wrapping_add(row * place.part.stride + at);
         // SAFETY: the caller's promise.
-        unsafe { integers::<L>(sums) * factor(place, row, at, some) + L::load_first(c, some) }
+        unsafe { integers::<L>(sums).fused(factor(place, row, at, some), L::load_first(c, some)) }
     }
 }
 

@@ -73,9 +73,11 @@ const TALLEST: usize = 8;
 const TALL: usize = 192;
 /// The most columns of an item, in units.
 const WIDEST: usize = 8;
-/// The same for one worker, where A is not so large that the second cache would have to fetch it anew for each item.
+/// The same for one worker, where A is not so large that the second cache would have to fetch it anew for each item; and one unit
+/// where k is so long that B of two items would need the room of A.
 const WIDE: usize = 2;
 const LARGE: usize = 1 << 20;
+const LONG: usize = 2048;
 /// Up to here, lines of integers are read a little faster than tiles of them.
 const FEW_ROWS: usize = 4;
 /// The same where they are in four bits.
@@ -228,7 +230,11 @@ impl Product {
             Format::Int4 => WIDE,
         };
         if workers == 1 {
-            let widest = if self.rows * self.k > LARGE { widest } else { WIDE };
+            let widest = match self.k {
+                k if self.rows * k > LARGE => widest,
+                ..=LONG => WIDE,
+                _ => 1,
+            };
             return (down, units.div_ceil(widest));
         }
         let work = self.rows.max(LINES) * self.k * units * UNIT / down;
@@ -263,11 +269,19 @@ impl Product {
         Item { rows: pairs.start * 2 * LINES..self.rows.min(pairs.end * 2 * LINES), units }
     }
 
-    /// The units of item number `next`, if it has the rows of `item` and there is time to fetch them meanwhile.
+    /// The units of item number `next`, if it has the rows of `item` and there is time to fetch them meanwhile. Behind the last item
+    /// those of the columns that come next: who computes some of them goes on there.
     #[cfg(target_arch = "x86_64")] // AMX alone
     fn following(&self, item: &Item, cut: (usize, usize), next: usize) -> Option<Range<usize>> {
-        let next = (item.rows.len() >= TALL && next < cut.0 * cut.1).then(|| self.item(cut, next))?;
-        (next.rows == item.rows).then_some(next.units)
+        if item.rows.len() < TALL {
+            return None;
+        }
+        if next < cut.0 * cut.1 {
+            let next = self.item(cut, next);
+            return (next.rows == item.rows).then_some(next.units);
+        }
+        let (end, all) = (self.units().end, self.columns.div_ceil(UNIT));
+        Some(end..all.min(end + item.units.len()))
     }
 
     /// The units of columns that are computed.

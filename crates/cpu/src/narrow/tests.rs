@@ -220,7 +220,7 @@ fn twin_integers(row: &[f32], (b, scale_b): (Vec<i64>, f32), bias: Option<f32>) 
         let some = start(block)..start(block + 1);
         let (a, scale_a) = integers(&row[some.clone()]);
         let sum: i64 = a.iter().zip(&b[some]).map(|(a, b)| a * b).sum();
-        c += sum as f32 * (scale_a * scale_b);
+        c = (sum as f32).mul_add(scale_a * scale_b, c);
     }
     c
 }
