@@ -180,3 +180,26 @@ pub(super) fn sequences_in_tables(lengths: &[usize]) -> Batch<'static> {
     }
     batch
 }
+
+/// Scores from -300 to 300, each exact in `bf16`: exponentials of most of them are no floats, and levels have to rise from stretch to
+/// stretch, or to begin far below zero.
+#[test]
+fn narrow_scores_far_from_zero_agree_with_the_reference() {
+    let Some(how) = How::narrow() else { return };
+    let op = plain(1, 1, 64);
+    let lengths = [40, 600];
+    let batch = sequences(&lengths);
+    let mut inputs = draw(&op, &batch, &mut Random::new(9));
+    for (row, at) in lengths.iter().flat_map(|&len| 0..len).enumerate() {
+        let (query, key) = (16 * (row % 25) as i32 - 192, (4 + at % 4 + at / 256 * 4) as i32);
+        for (input, first) in [(0, query), (1, key)] {
+            let numbers = &mut inputs[input].data[row * op.size..][..op.size];
+            numbers.fill(0.0);
+            numbers[0] = first as f32;
+        }
+    }
+    for reach in [Reach::Past, Reach::Both] {
+        let op = Attend { reach, ..op };
+        check(&op.into(), &inputs, (&batch, &mut State::default()), 1e-2, &[how]);
+    }
+}

@@ -4,13 +4,15 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{
-    __m512, __m512bh, __m512i, _CMP_NLT_UQ, _mm256_loadu_si256, _mm256_setzero_si256, _mm512_add_ps,
-    _mm512_castsi256_si512, _mm512_cmp_ps_mask, _mm512_cvtne2ps_pbh, _mm512_fmadd_ps, _mm512_inserti64x4,
-    _mm512_loadu_ps, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps, _mm512_maskz_scalef_ps, _mm512_max_ps,
-    _mm512_mul_ps, _mm512_permutexvar_epi16, _mm512_reduce_max_ps, _mm512_roundscale_ps, _mm512_set1_ps,
-    _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512, _mm512_sub_ps,
+    __m512, __m512bh, __m512i, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm256_loadu_si256, _mm256_setzero_si256,
+    _mm512_add_ps, _mm512_castsi256_si512, _mm512_cmp_ps_mask, _mm512_cvtne2ps_pbh, _mm512_fmadd_ps,
+    _mm512_fmsub_ps, _mm512_inserti64x4, _mm512_loadu_ps, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps,
+    _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_mul_ps, _mm512_permutexvar_epi16, _mm512_reduce_max_ps,
+    _mm512_roundscale_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512,
+    _mm512_sub_ps,
 };
 use std::f32::consts::LOG2_E;
+use std::ops::Range;
 
 use super::super::machine::Machine;
 use super::super::soften::{LEAST, SLACK};
@@ -369,48 +371,100 @@ pub(crate) unsafe fn pack_keys(
     }
 }
 
-/// From scores to terms of the softmax, exp(score − level), in words; zero where a row sees nothing. Levels are raised where
-/// scores are ahead of them, and terms are added to the sums, lane by lane.
+/// From scores to terms of the softmax, exp(score − level), in words; zero where a row sees nothing. Terms are added to the sums, lane
+/// by lane.
+///
+/// A level keeps terms from being too large for a float, or all of them too small, and need not be near the largest score. So rows
+/// begin at level 0, which costs nothing, and are looked through for another one only where their sums ask for it.
 ///
 /// # Safety
 /// The machine has AVX-512 BW and BF16; there are scores of all rows and vectors that are seen, and words to write for them.
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
 pub(super) unsafe fn soften(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: *mut f32) {
-    let (first, end) = (met.seen.start, met.seen.end);
     for row in 0..met.rows.len() {
         // SAFETY: the caller's promise.
         unsafe {
             let scores = met.scores.as_ptr().add(row * TILE);
-            let mut largest = _mm512_set1_ps(f32::NEG_INFINITY);
-            for v in first..end {
-                // In this order, what is no number is passed over.
-                largest = _mm512_max_ps(_mm512_loadu_ps(scores.add(place(v))), largest);
-            }
-            let largest = _mm512_reduce_max_ps(largest);
-            if largest - (gathered.levels[row] + SLACK) > 0.0 {
-                raise(gathered, row, largest);
-            }
-            let level = gathered.levels[row];
             let to = terms.add(row * TERMS);
             let sums = gathered.sums[row * LANES..][..LANES].as_mut_ptr();
-            let mut sum = if gathered.fresh { _mm512_setzero_ps() } else { _mm512_loadu_ps(sums) };
-            let mut v = first & !1;
-            while v < end {
-                let mut pair = [_mm512_setzero_ps(); 2];
-                if level != f32::NEG_INFINITY {
-                    for (half, term) in pair.iter_mut().enumerate() {
-                        if v + half >= first && v + half < end {
-                            *term = exponential(_mm512_loadu_ps(scores.add(place(v + half))), level);
-                            sum = _mm512_add_ps(sum, *term);
-                        }
-                    }
+            let before = if gathered.fresh { _mm512_setzero_ps() } else { _mm512_loadu_ps(sums) };
+            let level = gathered.levels[row];
+            if level == 0.0 || level == f32::NEG_INFINITY {
+                let sum = terms_of_row(scores, &met.seen, (to, before), |score| at_level_zero(score));
+                if is_sound(sum) {
+                    gathered.levels[row] = 0.0;
+                    _mm512_storeu_ps(sums, sum);
+                    continue;
                 }
-                _mm512_storeu_si512(to.add(v * LANES / 2).cast(), together(pair));
-                v += 2;
             }
-            _mm512_storeu_ps(sums, sum);
+            _mm512_storeu_ps(sums, before);
+            let largest = largest(scores, &met.seen);
+            if largest - (level + SLACK) > 0.0 {
+                raise(gathered, row, largest);
+            }
+            // Where a row sees nothing, zeros are written already.
+            let level = gathered.levels[row];
+            if level != f32::NEG_INFINITY {
+                let before = _mm512_loadu_ps(sums);
+                let sum = terms_of_row(scores, &met.seen, (to, before), |score| exponential(score, level));
+                _mm512_storeu_ps(sums, sum);
+            }
         }
     }
+}
+
+/// Writes the terms of a row, in words, and adds them to the sum.
+///
+/// # Safety
+/// As for [`soften`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+unsafe fn terms_of_row(
+    scores: *const f32,
+    seen: &Range<usize>,
+    (to, mut sum): (*mut f32, __m512),
+    term: impl Fn(__m512) -> __m512,
+) -> __m512 {
+    let mut v = seen.start & !1;
+    while v < seen.end {
+        // SAFETY: the caller's promise. Two neighbours stand side by side.
+        unsafe {
+            let from = scores.add(place(v));
+            let mut pair = [_mm512_setzero_ps(); 2];
+            for (half, pair) in pair.iter_mut().enumerate() {
+                if seen.contains(&(v + half)) {
+                    *pair = term(_mm512_loadu_ps(from.add(half * LANES)));
+                    sum = _mm512_add_ps(sum, *pair);
+                }
+            }
+            _mm512_storeu_si512(to.add(v * LANES / 2).cast(), together(pair));
+        }
+        v += 2;
+    }
+    sum
+}
+
+/// Whether no term was too large for a float, and they are not all too small.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn is_sound(sum: __m512) -> bool {
+    const MOST: f32 = 1e30;
+    _mm512_cmp_ps_mask::<_CMP_LT_OQ>(sum, _mm512_set1_ps(MOST)) == 0xffff
+        && _mm512_cmp_ps_mask::<_CMP_GT_OQ>(sum, _mm512_set1_ps(1.0 / MOST)) != 0
+}
+
+/// The largest score of a row. What is no number is passed over.
+///
+/// # Safety
+/// As for [`soften`].
+#[target_feature(enable = "avx512f")]
+unsafe fn largest(scores: *const f32, seen: &Range<usize>) -> f32 {
+    let mut largest = _mm512_set1_ps(f32::NEG_INFINITY);
+    for v in seen.clone() {
+        // SAFETY: the caller's promise.
+        largest = unsafe { _mm512_max_ps(_mm512_loadu_ps(scores.add(place(v))), largest) };
+    }
+    _mm512_reduce_max_ps(largest)
 }
 
 /// Where vector `v` of a stretch stands, after the first of its row.
@@ -428,19 +482,34 @@ fn exponential(score: __m512, level: f32) -> __m512 {
     power(_mm512_fmadd_ps(score, _mm512_set1_ps(LOG2_E), _mm512_set1_ps(-level * LOG2_E)))
 }
 
+/// exp(score), as a term. To a number so large that there is nothing behind the point an integer is added, and taken off again.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn at_level_zero(score: __m512) -> __m512 {
+    const POINT: f32 = 12_582_912.0; // 1.5 · 2²³
+    let (unit, point) = (_mm512_set1_ps(LOG2_E), _mm512_set1_ps(POINT));
+    let n = _mm512_sub_ps(_mm512_fmadd_ps(score, unit, point), point);
+    let there = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(score, _mm512_set1_ps(LEAST));
+    scaled(_mm512_fmsub_ps(score, unit, n), n, there)
+}
+
 /// 2ᵗ, as a term: as for a softmax in `f32`, what is below e^−80 is zero, and exactly so.
-///
-/// With t = n + f and |f| ≤ ½, 2ᶠ is a polynomial within 8e-5: terms are rounded to eight bits.
 #[inline]
 #[target_feature(enable = "avx512f")]
 pub(crate) fn power(t: __m512) -> __m512 {
-    const P: [f32; 4] = [0.999_928_06, 0.693_260_97, 0.242_611_14, 0.055_171_67];
-    let [p0, p1, p2, p3] = P.map(|p| _mm512_set1_ps(p));
     let n = _mm512_roundscale_ps::<8>(t);
-    let f = _mm512_sub_ps(t, n);
-    let p = _mm512_fmadd_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p3, f, p2), f, p1), f, p0);
     // Not below: what is no number stays none.
     let there = _mm512_cmp_ps_mask::<_CMP_NLT_UQ>(t, _mm512_set1_ps(LEAST * LOG2_E));
+    scaled(_mm512_sub_ps(t, n), n, there)
+}
+
+/// 2ᶠ · 2ⁿ, |f| ≤ ½, or zero: 2ᶠ is a polynomial within 8e-5, since terms are rounded to eight bits.
+#[inline]
+#[target_feature(enable = "avx512f")]
+fn scaled(f: __m512, n: __m512, there: u16) -> __m512 {
+    const P: [f32; 4] = [0.999_928_06, 0.693_260_97, 0.242_611_14, 0.055_171_67];
+    let [p0, p1, p2, p3] = P.map(|p| _mm512_set1_ps(p));
+    let p = _mm512_fmadd_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p3, f, p2), f, p1), f, p0);
     _mm512_maskz_scalef_ps(there, p, n)
 }
 
