@@ -148,16 +148,35 @@ unsafe fn apply<L: Lanes>(
     size: usize,
 ) {
     let mut j = 0;
-    while j < size {
-        let some = LANES.min(size - j);
-        // SAFETY: the caller's promise; columns stay below `size`.
-        unsafe {
-            let n = moments.normed(load::<L>(x.add(j), some));
-            let gain = load::<L>(gamma.add(j), some);
-            let bias = if beta.is_null() { L::zero() } else { load::<L>(beta.add(j), some) };
-            store(n.fma(gain, bias), y.add(j), some);
+    // SAFETY: the caller's promise; columns stay below `size`.
+    unsafe {
+        while j + LANES <= size {
+            apply_some::<L>(moments, (x.add(j), y.add(j)), (gamma, beta), (j, LANES));
+            j += LANES;
         }
-        j += LANES;
+        if j < size {
+            apply_some::<L>(moments, (x.add(j), y.add(j)), (gamma, beta), (j, size - j));
+        }
+    }
+}
+
+/// Norms `some` numbers of a part, from column `j` on.
+///
+/// # Safety
+/// As for [`norm_parts`].
+#[inline(always)]
+unsafe fn apply_some<L: Lanes>(
+    moments: &Moments,
+    (x, y): (*const f32, *mut f32),
+    (gamma, beta): (*const f32, *const f32),
+    (j, some): (usize, usize),
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let n = moments.normed(load::<L>(x, some));
+        let gain = load::<L>(gamma.add(j), some);
+        let bias = if beta.is_null() { L::zero() } else { load::<L>(beta.add(j), some) };
+        store(n.fma(gain, bias), y, some);
     }
 }
 

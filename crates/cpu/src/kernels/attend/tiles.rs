@@ -112,6 +112,8 @@ pub(super) fn length(op: &Attend, queries: usize) -> usize {
 pub(super) struct Desk<'s> {
     /// The queries of the part times the scale, `[queries, depth / 2]`.
     queries: &'s mut [f32],
+    /// Where they are already, row by row, and how far apart: then a last block that is not whole is all that was copied.
+    rows: Option<(*const f32, usize)>,
     /// Which registers there are.
     pub shape: Queries,
     /// Pages of a stretch, turned, or packed from rows.
@@ -132,6 +134,7 @@ impl<'s> Desk<'s> {
         let (values, words) = words.split_at_mut(TILES * VECTORS * value_words(size));
         Some(Self {
             queries: words,
+            rows: None,
             shape,
             keys,
             values,
@@ -152,13 +155,19 @@ impl<'s> Desk<'s> {
     /// The input is valid for reads.
     pub unsafe fn take_queries(&mut self, call: &Call<'_>, part: &Part, first: usize) {
         let Call { op, inputs, .. } = *call;
+        self.rows = None;
         for head in 0..part.heads {
             let at = first * inputs[0].width + place_of(call, part.head + head);
             if call.halves {
                 let words = depth(op.size) / 2;
                 let from = inputs[0].data.wrapping_add(at);
+                let mut there = 0;
+                if part.heads == 1 {
+                    self.rows = Some((from, inputs[0].width));
+                    there = part.rows / BLOCK * BLOCK;
+                }
                 let to = &mut self.queries[head * part.rows * words..];
-                for (row, to) in to.chunks_exact_mut(words).take(part.rows).enumerate() {
+                for (row, to) in to.chunks_exact_mut(words).take(part.rows).enumerate().skip(there) {
                     // SAFETY: the caller's promise; a query has so many words.
                     unsafe {
                         to.as_mut_ptr().copy_from_nonoverlapping(from.add(row * inputs[0].width), words);
@@ -254,10 +263,15 @@ impl<'s> Desk<'s> {
         // A page that is not there gives scores that nobody sees.
         let keys = tile.keys.map(|keys| if keys.is_null() { tile.keys[0] } else { keys });
         for block in (0..count).step_by(BLOCK) {
-            let queries = self.queries[(first + block) * words..].as_ptr();
+            let queries = match self.rows {
+                Some((from, stride)) if block + BLOCK <= count => {
+                    (from.wrapping_add((first + block) * stride), stride)
+                }
+                _ => (self.queries[(first + block) * words..].as_ptr(), words),
+            };
             let out = scores[block * TILE..][..BLOCK * TILE].as_mut_ptr();
             // SAFETY: the caller's promise; the desk has the registers.
-            unsafe { self.registers.dots((queries, words), keys, steps, out) };
+            unsafe { self.registers.dots(queries, keys, steps, out) };
         }
     }
 }
