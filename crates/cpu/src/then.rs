@@ -144,7 +144,11 @@ pub(crate) mod tests {
     /// Everything that may follow a product, with rows of `other` that begin `stride` apart.
     pub(crate) fn thens(other: &[f32], stride: usize) -> Vec<Then> {
         let other = Other { start: other.as_ptr(), stride };
-        let acts = Activation::ALL.into_iter().map(Bent::exact).chain([Bent::NearGelu, Bent::NearGeluTanh]);
+        let acts = Activation::ALL.into_iter().map(Bent::exact).chain([
+            Bent::NearGelu,
+            Bent::NearGeluTanh,
+            Bent::NearSilu,
+        ]);
         acts.flat_map(|act| [Then::Activate(act), Then::Gate(act, other)]).chain([Then::Add(other)]).collect()
     }
 
