@@ -239,29 +239,21 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(place: &Place, sums: *mut Sums,
     }
 }
 
-/// The same where a patch is square and whole, and whether it becomes tiles is known: with nothing to decide on the way.
+/// The same where a patch is square, whole and wide: with nothing to decide on the way.
 ///
 /// # Safety
 /// As [`Rows`] says; the patch is as wide as two lines.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn square<L: Lanes, N: Numbers, F: Follows, const NARROW: bool>(
-    place: &Place,
-    sums: *mut Sums,
-    from: usize,
-    to: usize,
-) {
+unsafe fn square<L: Lanes, N: Numbers, F: Follows>(place: &Place, sums: *mut Sums, from: usize, to: usize) {
     for row in from..to {
         let sums = sums.cast::<f32>().wrapping_add(row * 2 * LINES);
-        let to = if NARROW { sums } else { place.part.c.wrapping_add(row * place.part.stride) };
+        let to = place.part.c.wrapping_add(row * place.part.stride);
         // SAFETY: the caller's promise.
         unsafe {
             for at in [0, LINES] {
                 let x = N::at::<L>(place, sums.add(at), row, at, LINES);
                 F::at::<L>(x, place, row, at, LINES).store(to.add(at));
-            }
-            if NARROW && let Target::Tiles(tiles) = place.target {
-                narrow::<L>(place, sums, row, tiles);
             }
         }
     }
@@ -273,19 +265,23 @@ unsafe fn square<L: Lanes, N: Numbers, F: Follows, const NARROW: bool>(
 /// As [`Rows`] says; the part begins at a tile's first column.
 #[inline(always)]
 unsafe fn narrow<L: Lanes>(place: &Place, numbers: *const f32, row: usize, tiles: *mut f32) {
-    let depth = Format::Bf16.depth();
-    let Part { corner, columns, .. } = place.part;
-    let row = corner[0] + row;
+    let (depth, columns) = (Format::Bf16.depth(), place.part.columns);
     let mut at = 0;
     while at < columns {
-        let tile = row / LINES * place.across + (corner[1] + at) / depth;
         // SAFETY: the caller's promise.
         unsafe {
-            let line = tiles.cast::<u8>().add(tile * TILE + row % LINES * LINE);
-            narrow_line::<L>(numbers.add(at), depth.min(columns - at), line);
+            narrow_line::<L>(numbers.add(at), depth.min(columns - at), line_of(place, row, at, tiles));
         }
         at += depth;
     }
+}
+
+/// The line among `tiles` of a row of the patch, from column `at` on.
+#[inline(always)]
+fn line_of(place: &Place, row: usize, at: usize, tiles: *mut f32) -> *mut u8 {
+    let [first, column] = place.part.corner;
+    let tile = (first + row) / LINES * place.across + (column + at) / Format::Bf16.depth();
+    tiles.cast::<u8>().wrapping_add(tile * TILE + (first + row) % LINES * LINE)
 }
 
 /// Rounds a row times `scale` to `bf16`, where it stands in C.
@@ -307,7 +303,7 @@ unsafe fn halve<L: Lanes>(place: &Place, numbers: *mut f32, row: usize, scale: f
     }
 }
 
-/// [`square`] to halves, by the instruction that rounds.
+/// [`square`] to tiles or halves, by the instruction that rounds.
 ///
 /// # Safety
 /// As [`Rows`] says; the machine has AVX-512 BF16.
@@ -315,17 +311,21 @@ unsafe fn halve<L: Lanes>(place: &Place, numbers: *mut f32, row: usize, scale: f
 #[inline]
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
 unsafe fn halves<N: Numbers, F: Follows>(place: &Place, sums: *mut Sums, from: usize, to: usize) {
-    let Target::Halves(scale) = place.target else { return };
     for row in from..to {
         let sums = sums.cast::<f32>().wrapping_add(row * 2 * LINES);
-        let to = place.part.c.cast::<u16>().wrapping_add(row * place.part.stride);
         // SAFETY: the caller's promise.
         unsafe {
-            let scale = Avx512::splat(scale);
             let low = F::at(N::at::<Avx512>(place, sums, row, 0, LINES), place, row, 0, LINES);
             let high = N::at::<Avx512>(place, sums.add(LINES), row, LINES, LINES);
             let high = F::at(high, place, row, LINES, LINES);
-            (low * scale).store_halves(high * scale, to);
+            match place.target {
+                Target::Wide => {}
+                Target::Tiles(tiles) => low.store_halves(high, line_of(place, row, 0, tiles).cast()),
+                Target::Halves(scale) => {
+                    let (scale, to) = (Avx512::splat(scale), place.part.c.cast::<u16>());
+                    (low * scale).store_halves(high * scale, to.add(row * place.part.stride));
+                }
+            }
         }
     }
 }
@@ -351,9 +351,8 @@ unsafe fn integers<L: Lanes>(bits: *const f32) -> L {
 pub(super) fn square_rows(finish: Finish, then: Then, target: Target) -> Rows {
     match target {
         Target::Wide => of::<OnSquares>(finish, then),
-        Target::Tiles(_) => of::<OnNarrowSquares>(finish, then),
-        Target::Halves(_) if Dot::Avx512Dot.is_available() => of::<OnHalves>(finish, then),
-        Target::Halves(_) => of::<OnAvx512>(finish, then),
+        Target::Tiles(_) | Target::Halves(_) if Dot::Avx512Dot.is_available() => of::<OnHalves>(finish, then),
+        Target::Tiles(_) | Target::Halves(_) => of::<OnAvx512>(finish, then),
     }
 }
 
@@ -421,9 +420,7 @@ macro_rules! compiled {
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(OnSquares, avx512 | N, F | square::<Avx512, N, F, false>);
-#[cfg(target_arch = "x86_64")]
-compiled!(OnNarrowSquares, avx512 | N, F | square::<Avx512, N, F, true>);
+compiled!(OnSquares, avx512 | N, F | square::<Avx512, N, F>);
 #[cfg(target_arch = "x86_64")]
 compiled!(OnHalves, |N, F| halves::<N, F>, "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16");
 #[cfg(target_arch = "x86_64")]

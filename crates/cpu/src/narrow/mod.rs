@@ -70,7 +70,7 @@ const SCALED: usize = 16;
 const TALLEST: usize = 8;
 /// Rows from which on there is time to fetch B for the next item while this one is multiplied.
 #[cfg(target_arch = "x86_64")] // AMX alone
-const TALL: usize = 192;
+const TALL: usize = 96;
 /// The most columns of an item, in units.
 const WIDEST: usize = 8;
 /// The same for one worker, where A is not so large that the second cache would have to fetch it anew for each item; and one unit

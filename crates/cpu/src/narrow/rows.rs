@@ -3,6 +3,8 @@
 #![allow(clippy::needless_range_loop)] // plain loops become vectors
 #![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 
+#[cfg(target_arch = "x86_64")]
+use super::Dot;
 use super::{Format, LINE, LINES, TILE, TILE_FLOATS};
 use crate::dispatch;
 use crate::isa::Isa;
@@ -89,7 +91,11 @@ pub(super) unsafe fn narrow_row(isa: Isa, format: Format, numbers: &[f32], first
     unsafe {
         match format {
             Format::Bf16 => {
-                dispatch!(isa, round_row(numbers, first));
+                match isa {
+                    #[cfg(target_arch = "x86_64")]
+                    Isa::Avx512 if Dot::Avx512Dot.is_available() => x86::round_row(numbers, first),
+                    _ => dispatch!(isa, round_row(numbers, first)),
+                }
                 1.0
             }
             Format::Int8 | Format::Int4 => dispatch!(isa, quantise_row(numbers, first)),
@@ -103,6 +109,33 @@ pub(super) unsafe fn narrow_row(isa: Isa, format: Format, numbers: &[f32], first
 unsafe fn round_row<L: Lanes>(numbers: &[f32], first: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe { lines::<{ LINE / 2 }, u16>(numbers, first, bf16) }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{LINE, LINES, TILE, narrow_line};
+    use crate::lanes::{Avx512, Lanes};
+
+    /// [`super::round_row`], by the instruction that rounds.
+    ///
+    /// # Safety
+    /// As there; the machine has AVX-512 BF16.
+    #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    pub(super) unsafe fn round_row(numbers: &[f32], first: *mut u8) {
+        const DEPTH: usize = LINE / 2;
+        let (whole, rest) = numbers.as_chunks::<DEPTH>();
+        // SAFETY: the caller's promise.
+        unsafe {
+            for (tile, numbers) in whole.iter().enumerate() {
+                let low = Avx512::load(numbers.as_ptr());
+                let high = Avx512::load(numbers.as_ptr().add(LINES));
+                low.store_halves(high, first.add(tile * TILE).cast());
+            }
+            if !rest.is_empty() || numbers.is_empty() {
+                narrow_line::<Avx512>(rest.as_ptr(), rest.len(), first.add(whole.len() * TILE));
+            }
+        }
+    }
 }
 
 /// One line of `bf16`: `some` numbers, at most 32, and zeros behind them.
@@ -229,10 +262,12 @@ unsafe fn lines<const DEPTH: usize, T: Copy + Default>(
     }
 }
 
-/// The nearest `bf16`, the even one of two; NaN stays NaN.
+/// The nearest `bf16`, the even one of two; NaN stays NaN. What is subnormal becomes zero, as the instruction has it that rounds: whether
+/// a row meets that one may depend on its neighbours.
 #[inline(always)]
 pub(super) fn bf16(x: f32) -> u16 {
     let bits = x.to_bits();
+    let bits = if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits };
     let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
     let quiet = bits >> 16 | 0x40;
     (if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { rounded }) as u16

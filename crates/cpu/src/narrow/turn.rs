@@ -4,6 +4,8 @@
 //! A tile of B is a tile of A with rows for columns, four bytes at a time (see [`super`]). So there are two ways to make
 //! a tile, from lines of a row and from pairs of rows, and each of them gives A or B as it is and the other one turned.
 
+#[cfg(target_arch = "x86_64")]
+use super::Dot;
 use super::rows::{bf16, narrow_line};
 use super::{Format, LINE, LINES, TILE, TILE_FLOATS, padded};
 use crate::dispatch;
@@ -47,11 +49,25 @@ unsafe impl Sync for Turning {}
 #[repr(align(64))]
 struct Tile([[u32; LINES]; LINES]);
 
-/// How a tile's rows become its columns.
-trait Transpose {
+/// How tiles are made.
+trait Making {
+    /// Makes rows columns.
+    ///
     /// # Safety
     /// The machine has the instructions.
     unsafe fn transpose(tile: &mut Tile);
+
+    /// Sixteen numbers and those below them, rounded, in turns.
+    ///
+    /// # Safety
+    /// The machine has the instructions; both are valid for sixteen reads.
+    #[inline(always)]
+    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
+        for (i, word) in line.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { *word = u32::from(bf16(*low.add(i))) | u32::from(bf16(*high.add(i))) << 16 };
+        }
+    }
 }
 
 impl Turning {
@@ -83,6 +99,8 @@ impl Turning {
         unsafe {
             match isa {
                 #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 if Dot::Avx512Dot.is_available() => x86::part(self, part),
+                #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 => on_avx512(
                     #[inline(always)]
                     || self.part::<Avx512, x86::Registers>(part),
@@ -97,7 +115,7 @@ impl Turning {
     /// # Safety
     /// As for [`Turning::run_part`].
     #[inline(always)]
-    unsafe fn part<L: Lanes, T: Transpose>(&self, part: usize) {
+    unsafe fn part<L: Lanes, M: Making>(&self, part: usize) {
         let Self { turn, rows, width, .. } = *self;
         // SAFETY: the caller's promise; all tiles lie inside the operand.
         unsafe {
@@ -105,19 +123,19 @@ impl Turning {
                 Turn::Columns => {
                     for step in 0..Format::Bf16.tiles(width) {
                         let mut tile = self.lines::<L>(part, step);
-                        T::transpose(&mut tile);
+                        M::transpose(&mut tile);
                         self.put(part * Format::Bf16.tiles(width) + step, &tile);
                     }
                 }
                 Turn::Rows => {
                     for panel in 0..padded(width) / LINES {
-                        self.put(panel * Format::Bf16.tiles(rows) + part, &self.pairs::<L>(part, panel));
+                        self.put(panel * Format::Bf16.tiles(rows) + part, &self.pairs::<L, M>(part, panel));
                     }
                 }
                 Turn::Left => {
                     for block in 0..width.div_ceil(LINES) {
-                        let mut tile = self.pairs::<L>(part, block);
-                        T::transpose(&mut tile);
+                        let mut tile = self.pairs::<L, M>(part, block);
+                        M::transpose(&mut tile);
                         self.put(block * Format::Bf16.tiles(rows) + part, &tile);
                     }
                 }
@@ -157,7 +175,7 @@ impl Turning {
     /// # Safety
     /// As for [`Turning::run_part`].
     #[inline(always)]
-    unsafe fn pairs<L: Lanes>(&self, step: usize, panel: usize) -> Tile {
+    unsafe fn pairs<L: Lanes, M: Making>(&self, step: usize, panel: usize) -> Tile {
         let Self { rows, width, from, .. } = *self;
         let mut tile = Tile([[0; LINES]; LINES]);
         let some = LINES.min(width.saturating_sub(panel * LINES));
@@ -175,9 +193,14 @@ impl Turning {
         };
         for (pair, line) in tile.0.iter_mut().enumerate() {
             let first = step * 2 * LINES + 2 * pair;
-            let (low, high) = (row(first), row(first + 1));
-            for i in 0..LINES {
-                line[i] = u32::from(bf16(low[i])) | u32::from(bf16(high[i])) << 16;
+            // SAFETY: the caller's promise; rows and arrays have sixteen numbers.
+            unsafe {
+                if some == LINES && first + 1 < rows {
+                    let low = from.add(first * width + panel * LINES);
+                    M::pair(low, low.add(width), line);
+                } else {
+                    M::pair(row(first).as_ptr(), row(first + 1).as_ptr(), line);
+                }
             }
         }
         tile
@@ -187,7 +210,7 @@ impl Turning {
 /// Word by word.
 struct Swaps;
 
-impl Transpose for Swaps {
+impl Making for Swaps {
     #[inline(always)]
     unsafe fn transpose(tile: &mut Tile) {
         for i in 0..LINES {
@@ -202,16 +225,73 @@ impl Transpose for Swaps {
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LINES, Tile, Transpose};
+    use super::{LINES, Making, Tile, Turning};
+    use crate::lanes::Avx512;
     use std::arch::x86_64::{
-        __m512i, _mm512_load_si512, _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_store_si512,
-        _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+        __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_load_si512, _mm512_loadu_ps, _mm512_permutexvar_epi16,
+        _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_store_si512, _mm512_unpackhi_epi32,
+        _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
     };
 
     /// In sixteen registers of AVX-512.
     pub(super) struct Registers;
 
-    impl Transpose for Registers {
+    /// The same, with the instruction that rounds.
+    struct Rounding;
+
+    /// [`Turning::part`] with it.
+    ///
+    /// # Safety
+    /// As there; the machine has AVX-512 BF16.
+    #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    pub(super) unsafe fn part(turning: &Turning, part: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { turning.part::<Avx512, Rounding>(part) };
+    }
+
+    /// The places of sixteen halves and sixteen others, taken in turns.
+    const TURNS: [u16; 2 * LINES] = {
+        let mut turns = [0; 2 * LINES];
+        let mut i = 0;
+        while i < LINES {
+            turns[2 * i] = i as u16;
+            turns[2 * i + 1] = (LINES + i) as u16;
+            i += 1;
+        }
+        turns
+    };
+
+    /// [`Making::pair`].
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
+        // SAFETY: the caller's promise; any bits will do; lines are aligned to 64 bytes.
+        unsafe {
+            let both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(high), _mm512_loadu_ps(low));
+            let both = std::mem::transmute::<__m512bh, __m512i>(both);
+            let turns = std::mem::transmute::<[u16; 2 * LINES], __m512i>(TURNS);
+            _mm512_store_si512(line.as_mut_ptr().cast(), _mm512_permutexvar_epi16(turns, both));
+        }
+    }
+
+    impl Making for Rounding {
+        #[inline(always)]
+        unsafe fn transpose(tile: &mut Tile) {
+            // SAFETY: the caller's promise.
+            unsafe { Registers::transpose(tile) };
+        }
+
+        #[inline(always)]
+        unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
+            // SAFETY: the caller's promise.
+            unsafe { pair(low, high, line) };
+        }
+    }
+
+    impl Making for Registers {
         #[inline(always)]
         unsafe fn transpose(tile: &mut Tile) {
             // SAFETY: the caller's promise; lines are aligned to 64 bytes.
@@ -276,7 +356,11 @@ mod tests {
         let mut shapes: Vec<[usize; 2]> = (0..20).map(|_| [(); 2].map(|()| 1 + random.below(300))).collect();
         shapes.extend([[1, 1], [16, 32], [64, 64], [33, 65]]);
         for [rows, width] in shapes {
-            let matrix: Vec<f32> = (0..rows * width).map(|_| random.normal()).collect();
+            let mut matrix: Vec<f32> = (0..rows * width).map(|_| random.normal()).collect();
+            // What instructions may see otherwise: subnormal numbers, and none.
+            for odd in [1e-40, -1e-40, f32::NAN, f32::NEG_INFINITY, f32::MAX] {
+                matrix[random.below(rows * width)] = odd;
+            }
             let other: Vec<f32> = (0..rows * width).map(|at| matrix[at % rows * width + at / rows]).collect();
             let bits_of = |weight: Weight, k: usize, columns: usize| {
                 // SAFETY: a weight is that long.
