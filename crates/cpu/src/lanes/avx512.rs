@@ -4,6 +4,7 @@
 //! promised the instructions, so whoever holds one may use them.
 
 use super::Lanes;
+use super::halves::together;
 #[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::x86_64::*;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -20,11 +21,8 @@ impl Avx512 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub(crate) unsafe fn store_halves(self, behind: Self, to: *mut u16) {
-        // SAFETY: the caller's promise; both are 512 bits, and any bits will do.
-        unsafe {
-            let halves = _mm512_cvtne2ps_pbh(behind.0, self.0);
-            _mm512_storeu_si512(to.cast(), std::mem::transmute::<__m512bh, __m512i>(halves));
-        }
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_storeu_si512(to.cast(), together([self.0, behind.0])) };
     }
 }
 

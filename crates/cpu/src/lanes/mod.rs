@@ -58,6 +58,8 @@ mod avx512;
 pub(crate) mod bend;
 #[doc(hidden)]
 pub mod dispatch;
+#[cfg(target_arch = "x86_64")]
+pub(crate) mod halves;
 mod maths;
 #[cfg(target_arch = "aarch64")]
 mod neon;

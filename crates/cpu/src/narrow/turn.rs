@@ -226,11 +226,11 @@ impl Making for Swaps {
 #[cfg(target_arch = "x86_64")]
 mod x86 {
     use super::{LINES, Making, Tile, Turning};
-    use crate::lanes::Avx512;
+    use crate::lanes::{Avx512, halves};
     use std::arch::x86_64::{
-        __m512bh, __m512i, _mm512_cvtne2ps_pbh, _mm512_load_si512, _mm512_loadu_ps, _mm512_permutexvar_epi16,
-        _mm512_setzero_si512, _mm512_shuffle_i32x4, _mm512_store_si512, _mm512_unpackhi_epi32,
-        _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
+        __m512i, _mm512_load_si512, _mm512_loadu_ps, _mm512_setzero_si512, _mm512_shuffle_i32x4,
+        _mm512_store_si512, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
+        _mm512_unpacklo_epi64,
     };
 
     /// In sixteen registers of AVX-512.
@@ -249,18 +249,6 @@ mod x86 {
         unsafe { turning.part::<Avx512, Rounding>(part) };
     }
 
-    /// The places of sixteen halves and sixteen others, taken in turns.
-    const TURNS: [u16; 2 * LINES] = {
-        let mut turns = [0; 2 * LINES];
-        let mut i = 0;
-        while i < LINES {
-            turns[2 * i] = i as u16;
-            turns[2 * i + 1] = (LINES + i) as u16;
-            i += 1;
-        }
-        turns
-    };
-
     /// [`Making::pair`].
     ///
     /// # Safety
@@ -268,12 +256,10 @@ mod x86 {
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
-        // SAFETY: the caller's promise; any bits will do; lines are aligned to 64 bytes.
+        // SAFETY: the caller's promise; lines are aligned to 64 bytes.
         unsafe {
-            let both = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(high), _mm512_loadu_ps(low));
-            let both = std::mem::transmute::<__m512bh, __m512i>(both);
-            let turns = std::mem::transmute::<[u16; 2 * LINES], __m512i>(TURNS);
-            _mm512_store_si512(line.as_mut_ptr().cast(), _mm512_permutexvar_epi16(turns, both));
+            let both = halves::pair([_mm512_loadu_ps(low), _mm512_loadu_ps(high)]);
+            _mm512_store_si512(line.as_mut_ptr().cast(), both);
         }
     }
 

@@ -8,8 +8,9 @@ use std::arch::x86_64::{
 use std::f32::consts::LOG2_E;
 
 use super::super::super::machine::Machine;
-use super::super::super::tiles::machine::{pair, power, together};
+use super::super::super::tiles::machine::power;
 use super::{CHUNK, SQUARE, WORDS};
+use crate::lanes::halves::{pair, together};
 use crate::lanes::{Avx512, LANES, Lanes};
 
 /// 32 rows of A times 32 columns of B, added to C or put there. All distances are in words or numbers.

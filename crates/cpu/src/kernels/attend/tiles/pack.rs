@@ -1,0 +1,163 @@
+//! Queries, keys and values from rows of numbers to the words that tiles hold.
+
+use std::arch::x86_64::{
+    __m512, _mm256_loadu_si256, _mm256_setzero_si256, _mm512_castsi256_si512, _mm512_inserti64x4,
+    _mm512_loadu_ps, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_set1_ps,
+    _mm512_setzero_ps, _mm512_storeu_si512,
+};
+
+use super::super::super::machine::Machine;
+use super::{DEPTH, PAGE, PANEL};
+use crate::lanes::halves::{self, in_turns, pair, together};
+use crate::lanes::{Avx512, LANES};
+
+/// The first `some` lanes, at most sixteen.
+fn first(some: usize) -> u16 {
+    ((1_u32 << some.min(LANES)) - 1) as u16
+}
+
+/// Sixteen numbers of a row of `size` from `d` on, zeros behind its end.
+///
+/// # Safety
+/// The row is valid for reads.
+#[inline]
+#[target_feature(enable = "avx512f")]
+unsafe fn some(row: *const f32, (d, size): (usize, usize)) -> __m512 {
+    // SAFETY: the caller's promise; lanes beyond the row are not read.
+    unsafe {
+        if d + LANES <= size {
+            _mm512_loadu_ps(row.add(d))
+        } else {
+            _mm512_maskz_loadu_ps(first(size - d.min(size)), row.wrapping_add(d))
+        }
+    }
+}
+
+/// A row of `size` numbers times `scale`, in words, with zeros behind its end.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; the row is valid for reads, `to` for writes of a multiple of sixteen words.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub unsafe fn narrow_row((from, size): (*const f32, usize), scale: f32, (to, words): (*mut f32, usize)) {
+    let scale = _mm512_set1_ps(scale);
+    for step in 0..words / LANES {
+        let d = step * DEPTH;
+        // SAFETY: the caller's promise; lanes beyond the row are not read.
+        unsafe {
+            let [low, high] = [d, d + LANES].map(|d| some(from, (d, size)));
+            let (low, high) = (_mm512_mul_ps(low, scale), _mm512_mul_ps(high, scale));
+            _mm512_storeu_si512(to.add(step * LANES).cast(), together([low, high]));
+        }
+    }
+}
+
+/// So many rows of `size` numbers, `stride` apart, times `scale`, in words, with zeros behind their ends.
+///
+/// # Safety
+/// As for [`narrow_row`], for each.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub unsafe fn narrow_rows(
+    (from, stride): (*const f32, usize),
+    (rows, size): (usize, usize),
+    scale: f32,
+    (to, words): (*mut f32, usize),
+) {
+    for row in 0..rows {
+        // SAFETY: the caller's promise.
+        unsafe { narrow_row((from.add(row * stride), size), scale, (to.add(row * words), words)) };
+    }
+}
+
+/// Up to sixteen keys of `size` numbers, `stride` apart, times `scale`, as a page, turned.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; the keys are valid for reads, the page for writes.
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+pub unsafe fn pack_keys(
+    (from, stride, count): (*const f32, usize, usize),
+    size: usize,
+    scale: f32,
+    to: *mut f32,
+) {
+    let mut narrowed = [0.0; PAGE * LANES];
+    for (step, d) in (0..size).step_by(DEPTH).enumerate() {
+        let some = (size - d).min(DEPTH);
+        // SAFETY: the caller's promise; a tile of keys is sixteen lines of sixteen words.
+        unsafe {
+            let (words, lines) = (narrowed.as_mut_ptr(), to.add(step * PAGE * LANES));
+            narrow_rows((from.add(d), stride), (count, some), scale, (words, LANES));
+            Avx512::turn(words, LANES as isize, 0..count, LANES, lines);
+        }
+    }
+}
+
+/// Values of `size` numbers, `stride` apart, times `scale`, as so many pages in one, with zeros behind the last.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; the values are valid for reads, `to` for writes.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub unsafe fn pack_values(
+    (from, stride, count): (*const f32, usize, usize),
+    (size, pages): (usize, usize),
+    scale: f32,
+    to: *mut f32,
+) {
+    let scale = _mm512_set1_ps(scale);
+    for pair in 0..pages * PAGE / 2 {
+        for panel in 0..size.div_ceil(LANES) {
+            // SAFETY: the caller's promise; rows that are not there are not read.
+            unsafe {
+                let mut rows = [_mm512_setzero_ps(); 2];
+                for (half, row) in rows.iter_mut().enumerate() {
+                    if 2 * pair + half < count {
+                        let row_at = from.add((2 * pair + half) * stride);
+                        *row = _mm512_mul_ps(some(row_at, (panel * LANES, size)), scale);
+                    }
+                }
+                let to = to.add(panel * pages * PANEL + pair * LANES);
+                _mm512_storeu_si512(to.cast(), halves::pair(rows));
+            }
+        }
+    }
+}
+
+/// The same of values that are narrow, `stride` words apart, and whole panels.
+///
+/// # Safety
+/// As for [`pack_values`].
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub unsafe fn pair_values(
+    (from, stride, count): (*const f32, usize, usize),
+    (size, pages): (usize, usize),
+    to: *mut f32,
+) {
+    for pair in 0..pages * PAGE / 2 {
+        for panel in 0..size / LANES {
+            // SAFETY: the caller's promise; rows that are not there are not read.
+            unsafe {
+                let row = |row: usize| {
+                    let at = from.wrapping_add(row * stride + panel * LANES / 2);
+                    if row < count { _mm256_loadu_si256(at.cast()) } else { _mm256_setzero_si256() }
+                };
+                let low = _mm512_castsi256_si512(row(2 * pair));
+                let both = _mm512_inserti64x4::<1>(low, row(2 * pair + 1));
+                let to = to.add(panel * pages * PANEL + pair * LANES);
+                _mm512_storeu_si512(to.cast(), in_turns(both));
+            }
+        }
+    }
+}
+
+/// Writes `some` numbers into the lower (0) or the upper (1) halves of the words of a line.
+///
+/// # Safety
+/// The machine has AVX-512 BW and BF16; the numbers are valid for reads, the line for writes.
+#[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+pub unsafe fn merge(from: *const f32, some: usize, half: usize, line: *mut f32) {
+    let halves = 0x5555_5555_u32 << half;
+    // SAFETY: the caller's promise; lanes that are not wanted are neither read nor written.
+    unsafe {
+        let numbers = _mm512_maskz_loadu_ps(first(some), from);
+        _mm512_mask_storeu_epi16(line.cast(), halves, pair([numbers, numbers]));
+    }
+}
