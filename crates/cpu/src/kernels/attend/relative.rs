@@ -117,19 +117,22 @@ impl<'s> Bias<'s> {
     /// The inputs are valid for reads.
     pub unsafe fn prepare(&mut self, call: &Call<'_>, part: &Part, offset: usize, start: usize) {
         let (far, stride) = (farthest(part, offset, start), slots(part.rows, self.keys));
+        // Slots of keys that are there: what the others add, nobody sees.
+        let keys = self.keys.min(call.keys_of(part.sequence).end.saturating_sub(start));
+        let some = (part.rows + keys).saturating_sub(1);
         match call.op.relative {
             Relative::None => {}
             Relative::Alibi => {
                 for h in 0..part.heads {
                     let slope = call.op.slope(part.head + h);
-                    for (x, number) in self.lines[h * stride..][..stride].iter_mut().enumerate() {
+                    for (x, number) in self.lines[h * stride..][..some].iter_mut().enumerate() {
                         *number = -(slope * (far - x as isize).unsigned_abs() as f32);
                     }
                 }
             }
             Relative::Buckets { max_distance } => {
                 let table = call.extra(0);
-                for x in 0..part.rows + self.keys - 1 {
+                for x in 0..some {
                     // SAFETY: the caller's promise; there is no bucket beyond the table's rows.
                     let row = unsafe { table.row(self.bucket(call, max_distance, far - x as isize)) };
                     for h in 0..part.heads {
