@@ -87,9 +87,9 @@ impl Layout {
         Self { steps, groups, sixteen, scales, minima, upper, bytes }
     }
 
-    /// Blocks along a `k` of this length; one of zeros where there is nothing to add up.
+    /// Blocks along a `k` of this length.
     const fn blocks(self, k: usize) -> usize {
-        if k == 0 { 1 } else { k.div_ceil(self.steps) }
+        k.div_ceil(self.steps)
     }
 
     /// Bytes of a panel.
