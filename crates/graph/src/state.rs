@@ -58,7 +58,7 @@ impl PageLayout {
 
 /// Keys and values of many sequences. A page holds sixteen rows of one sequence for every attention of the stack. Sequences
 /// with the same beginning share its pages ([`Pages::fork`]): a page is handed back when nobody holds it any more, and only
-/// the last page of a fork, which is not full yet, is copied before its first own row.
+/// of the last page of a fork, which is not full yet, rows are copied, by who writes its first own row ([`Pages::keys_before`]).
 #[derive(Debug, Default)]
 pub struct Pages {
     layout: PageLayout,
@@ -66,6 +66,8 @@ pub struct Pages {
     free: Vec<u32>,
     /// How many tables hold each page.
     holders: Vec<u32>,
+    /// How many more have rows to take over from it.
+    heirs: Vec<u32>,
     tables: Vec<Table>,
     closed: Vec<usize>,
 }
@@ -74,6 +76,8 @@ pub struct Pages {
 struct Table {
     pages: Vec<u32>,
     len: usize,
+    /// The page that still has the rows of the last one.
+    before: Option<u32>,
 }
 
 impl Pages {
@@ -81,7 +85,8 @@ impl Pages {
     pub fn new(layout: PageLayout, pages: usize) -> Self {
         let data = Some(Buffer::zeros(layout.floats * pages));
         let free = (0..pages as u32).rev().collect();
-        Self { layout, data, free, holders: vec![0; pages], tables: Vec::new(), closed: Vec::new() }
+        let [holders, heirs] = [vec![0; pages], vec![0; pages]];
+        Self { layout, data, free, holders, heirs, tables: Vec::new(), closed: Vec::new() }
     }
 
     /// A new empty sequence; the number of its table.
@@ -95,30 +100,40 @@ impl Pages {
     /// A new sequence that begins as `table` does, in the same pages; the number of its table.
     pub fn fork(&mut self, table: usize) -> usize {
         let fork = self.open();
-        let len = self.tables[table].len;
+        let Table { len, before, .. } = self.tables[table];
         let mut pages = std::mem::take(&mut self.tables[fork].pages);
         pages.extend_from_slice(&self.tables[table].pages[..len.div_ceil(PAGE)]);
         for &page in &pages {
             self.holders[page as usize] += 1;
         }
-        self.tables[fork] = Table { pages, len };
+        if let Some(page) = before {
+            self.heirs[page as usize] += 1;
+        }
+        self.tables[fork] = Table { pages, len, before };
         fork
     }
 
     /// Ends the sequence `table` and lets go of its pages.
     pub fn close(&mut self, table: usize) {
+        self.set_len(table, 0);
         let mut pages = std::mem::take(&mut self.tables[table].pages);
         for page in pages.drain(..) {
             self.holders[page as usize] -= 1;
-            if self.holders[page as usize] == 0 {
-                self.free.push(page);
-            }
+            self.free_if_unused(page);
         }
-        self.tables[table] = Table { pages, len: 0 };
+        self.tables[table].pages = pages;
         self.closed.push(table);
     }
 
-    /// Makes room for rows up to `len` in `table`, in pages that nobody else reads.
+    /// Hands `page` back if nobody needs it any more.
+    fn free_if_unused(&mut self, page: u32) {
+        if (self.holders[page as usize], self.heirs[page as usize]) == (0, 0) {
+            self.free.push(page);
+        }
+    }
+
+    /// Makes room for rows up to `len` in `table`, in pages that nobody else reads. The rows of one that others read too stay there
+    /// for now: who writes the next row takes them over ([`Pages::keys_before`]).
     ///
     /// # Errors
     /// If there are not enough free pages; nothing changes then.
@@ -131,11 +146,14 @@ impl Pages {
         }
         if let Some(at) = shared {
             let own = self.take();
-            let old = std::mem::replace(&mut self.tables[table].pages[at], own);
+            let Table { pages, before, .. } = &mut self.tables[table];
+            let old = std::mem::replace(&mut pages[at], own);
             self.holders[old as usize] -= 1;
-            let floats = self.layout.floats;
-            let from = old as usize * floats;
-            self.data_mut().copy_within(from..from + floats, own as usize * floats);
+            // Where that never had the rows itself, one before it has them.
+            if before.is_none() {
+                *before = Some(old);
+                self.heirs[old as usize] += 1;
+            }
         }
         for _ in 0..more {
             let page = self.take();
@@ -146,7 +164,7 @@ impl Pages {
 
     /// The place of the last page of `table` where that has room for another row and others read it too.
     fn shared_end(&self, table: usize) -> Option<usize> {
-        let Table { pages, len } = &self.tables[table];
+        let Table { pages, len, .. } = &self.tables[table];
         let at = len / PAGE;
         let page = *pages.get(at)?;
         (self.holders[page as usize] > 1).then_some(at)
@@ -174,9 +192,13 @@ impl Pages {
         self.tables[table].len
     }
 
-    /// Says that rows of `table` up to `len` are now stored.
+    /// Says that rows of `table` up to `len` are now stored, in its own pages.
     pub fn set_len(&mut self, table: usize, len: usize) {
         self.tables[table].len = len;
+        if let Some(page) = self.tables[table].before.take() {
+            self.heirs[page as usize] -= 1;
+            self.free_if_unused(page);
+        }
     }
 
     /// Begins `table`, which is new, with `rows` rows of zeros.
@@ -211,14 +233,31 @@ impl Pages {
 
     /// Where the keys of `head` for the page that holds `row` begin: `[size, PAGE]` numbers of [`Pages::data`].
     pub fn keys_at(&self, table: usize, row: usize, slot: usize, head: usize) -> usize {
-        let page = self.tables[table].pages[row / PAGE] as usize;
-        page * self.layout.floats + self.layout.offsets[slot] + head * self.layout.slots[slot].size * PAGE
+        self.keys_in(self.tables[table].pages[row / PAGE], slot, head)
+    }
+
+    /// The same in the page that still has the rows of the last page of `table`, if they are not there yet: all of them have to be
+    /// copied before the first row that comes next.
+    pub fn keys_before(&self, table: usize, slot: usize, head: usize) -> Option<usize> {
+        self.tables[table].before.map(|page| self.keys_in(page, slot, head))
+    }
+
+    /// Where the keys of `head` begin in `page`.
+    fn keys_in(&self, page: u32, slot: usize, head: usize) -> usize {
+        page as usize * self.layout.floats
+            + self.layout.offsets[slot]
+            + head * self.layout.slots[slot].size * PAGE
     }
 
     /// Where the values of `head` for the page that holds `row` begin: `[PAGE, size]` numbers of [`Pages::data`].
     pub fn values_at(&self, table: usize, row: usize, slot: usize, head: usize) -> usize {
+        self.keys_at(table, row, slot, head) + self.keys_to_values(slot)
+    }
+
+    /// How far behind the keys of a head its values begin, in every page.
+    pub fn keys_to_values(&self, slot: usize) -> usize {
         let Slot { heads, size } = self.layout.slots[slot];
-        self.keys_at(table, row, slot, head) + heads * size * PAGE
+        heads * size * PAGE
     }
 
     /// All pages.

@@ -37,7 +37,7 @@ fn a_fork_takes_no_page_until_it_writes() {
 }
 
 #[test]
-fn only_the_page_that_is_not_full_is_copied() {
+fn only_of_the_page_that_is_not_full_rows_are_taken_over() {
     let mut pages = pages(8);
     let first = filled(&mut pages, 2 * PAGE + 3, 1.0);
     let fork = pages.fork(first);
@@ -46,11 +46,38 @@ fn only_the_page_that_is_not_full_is_copied() {
     assert_eq!(page(&pages, fork, PAGE), page(&pages, first, PAGE));
     let (old, new) = (page(&pages, first, 2 * PAGE), page(&pages, fork, 2 * PAGE));
     assert_ne!(old, new);
-    let floats = pages.layout().bytes() / 4;
-    assert_eq!(pages.data()[old..old + floats], pages.data()[new..new + floats]);
+    assert_eq!((pages.keys_before(fork, 0, 0), pages.keys_before(first, 0, 0)), (Some(old), None));
+    for (slot, head) in [(0, 1), (1, 0)] {
+        let before = pages.keys_before(fork, slot, head).unwrap();
+        assert_eq!(before - old, pages.keys_at(fork, 2 * PAGE, slot, head) - new);
+    }
+    pages.set_len(fork, 2 * PAGE + 4);
+    assert_eq!(pages.keys_before(fork, 0, 0), None);
     // The first one is now alone in its page and writes there.
     pages.reserve(first, 2 * PAGE + 4).unwrap();
     assert_eq!((page(&pages, first, 2 * PAGE), pages.free()), (old, 4));
+}
+
+#[test]
+fn a_page_whose_rows_are_wanted_is_given_to_nobody() {
+    let mut pages = pages(3);
+    let first = filled(&mut pages, 3, 1.0);
+    let old = page(&pages, first, 0);
+    let fork = pages.fork(first);
+    pages.reserve(fork, 4).unwrap();
+    pages.close(first);
+    assert_eq!((pages.free(), pages.keys_before(fork, 0, 0)), (1, Some(old)));
+    // Nor after a fork of what is not there yet.
+    let second = pages.fork(fork);
+    pages.reserve(second, 4).unwrap();
+    assert_eq!((pages.free(), pages.keys_before(second, 0, 0)), (0, Some(old)));
+    assert_ne!(page(&pages, second, 0), page(&pages, fork, 0));
+    pages.set_len(fork, 4);
+    assert_eq!(pages.free(), 0);
+    pages.close(second);
+    assert_eq!(pages.free(), 2);
+    pages.close(fork);
+    assert!(pages.is_empty() && pages.free() == pages.count());
 }
 
 #[test]

@@ -62,7 +62,16 @@ impl Operation for Store {
         let (k, v) = (inputs[0], inputs[1]);
         let Slot { heads, size } = self.heads;
         let pages = self.pages.pages_mut(world.state);
-        for span in &world.batch.side(self.side).spans {
+        let spans = &world.batch.side(self.side).spans;
+        // All of them before the first new row, which may go to the page that one of them is in.
+        for (span, head) in spans.iter().flat_map(|span| (0..heads).map(move |head| (span, head))) {
+            let Some(keys) = pages.keys_before(span.table, self.slot, head) else { continue };
+            let to = pages.keys_at(span.table, span.past, self.slot, head);
+            for at in [0, pages.keys_to_values(self.slot)] {
+                pages.data_mut().copy_within(keys + at..keys + at + size * PAGE, to + at);
+            }
+        }
+        for span in spans {
             for (i, head) in (0..span.len).flat_map(|i| (0..heads).map(move |head| (i, head))) {
                 let row = span.past + i;
                 let keys = pages.keys_at(span.table, row, self.slot, head);

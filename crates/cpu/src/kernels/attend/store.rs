@@ -1,12 +1,12 @@
 //! Keys and values written into pages.
 
 use glassformer_graph::ops::Store;
-use glassformer_graph::{PAGE, Slot};
+use glassformer_graph::{PAGE, Slot, Span};
 
 use super::machine::Machine;
 use super::tiles;
 use super::walk::share;
-use crate::context::{Block, Context};
+use crate::context::{Block, Context, PagesAt};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::team::Worker;
@@ -20,6 +20,17 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
     let Slot { heads, size } = op.heads;
     let pages = run.pages(op.pages);
     let spans = &run.batch.side(op.side).spans;
+    let tiles = tiles::used(run, size);
+    if spans.iter().any(|span| pages.tables.keys_before(span.table, op.slot, 0).is_some()) {
+        worker.share(spans.len(), |s| {
+            for head in 0..heads {
+                // SAFETY: the caller's promise; a page is one worker's.
+                unsafe { take_over(op, &spans[s], head, (pages, tiles)) };
+            }
+        });
+        // Where rows come from, others may be written next.
+        worker.barrier();
+    }
     // A page is one worker's, so no two of them write to one cache line.
     let count = |s: usize| (spans[s].past + spans[s].len).div_ceil(PAGE) - spans[s].past / PAGE;
     share(worker, spans.len(), count, |s, page| {
@@ -35,7 +46,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
                 let [k, v] = [k, v].map(|x| x.data.add(at + head * size).cast_const());
                 let from = (k, v, heads * size);
                 let place = (rows.start - begin, rows.len());
-                if tiles::used(run, size) {
+                if tiles {
                     tiles::store(size, place, from, (keys, values));
                 } else {
                     store_wide(run.isa, size, place, from, (keys, values));
@@ -43,6 +54,30 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
             }
         }
     });
+}
+
+/// Copies the rows of a head that lie before the first new one, if they are in another page still.
+///
+/// # Safety
+/// The pages are valid, the one that the span goes on in for writes; nobody else uses that, or writes the other.
+unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, tiles): (PagesAt<'_>, bool)) {
+    let Some(before) = pages.tables.keys_before(span.table, op.slot, head) else { return };
+    let (size, count) = (op.heads.size, span.past % PAGE);
+    let to = pages.tables.keys_at(span.table, span.past, op.slot, head);
+    // SAFETY: the caller's promise; a page has room for sixteen rows.
+    unsafe {
+        let [from, to] = [before, to].map(|keys| {
+            let keys = pages.data.add(keys);
+            (keys, keys.add(pages.tables.keys_to_values(op.slot)))
+        });
+        if tiles {
+            return tiles::copy(size, count, from, to);
+        }
+        for d in 0..size {
+            to.0.add(d * PAGE).copy_from_nonoverlapping(from.0.add(d * PAGE), count);
+        }
+        to.1.copy_from_nonoverlapping(from.1, count * size);
+    }
 }
 
 /// Writes rows `first..first + count` of a page, whose keys and values are `stride` apart.

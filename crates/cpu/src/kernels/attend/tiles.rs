@@ -395,3 +395,21 @@ pub(super) unsafe fn store(
         }
     }
 }
+
+/// Copies the first `count` rows of a page's keys and values, and zeros behind them.
+///
+/// # Safety
+/// `from` is a page that [`store`] wrote, `to` one that nobody else uses.
+pub(super) unsafe fn copy(size: usize, count: usize, from: (*mut f32, *mut f32), to: (*mut f32, *mut f32)) {
+    let [from_values, to_values] = [from, to].map(|(keys, values)| values_at(size, keys, values));
+    // Two rows share a line; where the second is none of these, the next row to be written takes its place.
+    let whole = count.div_ceil(2) * LANES;
+    // SAFETY: the caller's promise.
+    unsafe {
+        to.0.copy_from_nonoverlapping(from.0, count * depth(size) / 2);
+        for panel in (0..value_words(size)).step_by(PANEL) {
+            to_values.add(panel).copy_from_nonoverlapping(from_values.add(panel), whole);
+            to_values.add(panel + whole).write_bytes(0, PANEL - whole);
+        }
+    }
+}

@@ -262,3 +262,51 @@ fn more_heads_than_queries_in_a_part_share_a_key() {
     check(&op.into(), &inputs, (&batch, &mut State::default()), 2e-5, &How::everywhere());
     check_grad(&op, &inputs, &batch, 5e-5, &[How::best()]);
 }
+
+/// Three sequences that begin alike and go on differently: as forks, which take rows over, and each from its beginning.
+#[test]
+fn forks_have_the_bits_of_sequences_of_their_own() {
+    for seed in 0..30 {
+        let mut random = Random::new(700 + seed);
+        let op = plain(2, 2, *random.pick(&[16, 40, 64]));
+        let slot = Slot { heads: op.key_heads, size: op.size };
+        let (on_pages, store) = paged(&op);
+        let (common, more) = (1 + random.below(3 * PAGE), 1 + random.below(PAGE + 2));
+        let width = op.key_heads * op.size;
+        let beginning = [0, 1].map(|_| Numbers::normal(common, width, &mut random));
+        let ends = [0, 1].map(|_| Numbers::normal(3 * more, width, &mut random));
+        let queries = [Numbers::normal(3 * more, op.heads * op.size, &mut random)];
+        let mut later = Batch::default();
+        for table in 0..3 {
+            later.target.push_rows(more, Span { table, past: common, ..Span::default() });
+        }
+        for how in How::everywhere().into_iter().chain(How::narrow()) {
+            let mut forked = State::new(poisoned(slot, 20), Pages::default());
+            let table = forked.cache.open();
+            forked.cache.reserve(table, common).expect("there are enough pages");
+            run(&store, &beginning, &sequences_in_tables(&[common]), &mut forked, how);
+            forked.cache.set_len(table, common);
+            (0..2).for_each(|_| assert_ne!(forked.cache.fork(table), table));
+            // In any order: whoever is the last goes on in the page that all had.
+            let mut order = [0, 1, 2];
+            random.shuffle(&mut order);
+            for table in order {
+                forked.cache.reserve(table, common + more).expect("there are enough pages");
+            }
+            run(&store, &ends, &later, &mut forked, how);
+
+            let mut alone = pages(slot, &[common + more; 3]);
+            let rows = |of: &Numbers, table: usize| of.part(table * more..(table + 1) * more).data;
+            let whole = [0, 1].map(|which| {
+                let data =
+                    (0..3).flat_map(|t| [beginning[which].data.clone(), rows(&ends[which], t)].concat());
+                Numbers { rows: 3 * (common + more), width, data: data.collect() }
+            });
+            run(&store, &whole, &sequences_in_tables(&[common + more; 3]), &mut alone, how);
+
+            let found = run(&on_pages, &queries, &later, &mut forked, how);
+            let expected = run(&on_pages, &queries, &later, &mut alone, how);
+            assert_eq!(found[0].bits(), expected[0].bits(), "{common} rows and {more}, {how:?}");
+        }
+    }
+}

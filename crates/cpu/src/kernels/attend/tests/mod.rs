@@ -11,7 +11,7 @@ use glassformer_graph::ops::{
     Attend, AttendGrad, AttendShow, Keys, Pattern, Reach, Relative, Store, Which, Who,
 };
 use glassformer_graph::{
-    Array, Batch, Capacity, Operation, PageLayout, Pages, Rows, Side, Slot, Span, State, World,
+    Array, Batch, Capacity, Operation, PAGE, PageLayout, Pages, Rows, Side, Slot, Span, State, World,
 };
 use glassformer_tensor::{Random, Tolerance, compare};
 
@@ -286,16 +286,20 @@ fn draw_relative(op: &Attend, distances: usize, random: &mut Random) -> Vec<Numb
 /// A state with room for so many rows of one attention in the cache, and a table of so many rows for each length. Its
 /// pages are poisoned.
 fn pages(slot: Slot, lengths: &[usize]) -> State {
-    let count = lengths.iter().map(|len| len.div_ceil(glassformer_graph::PAGE)).sum();
-    // Two slots, of which the second is used, so that offsets count.
-    let mut pages = Pages::new(PageLayout::new(vec![Slot { heads: 1, size: 3 }, slot]), count);
-    pages.data_mut().fill(POISON);
+    let mut pages = poisoned(slot, lengths.iter().map(|len| len.div_ceil(PAGE)).sum());
     for &len in lengths {
         let table = pages.open();
         pages.reserve(table, len).expect("there are enough pages");
         pages.set_len(table, len);
     }
     State::new(pages, Pages::default())
+}
+
+/// So many pages, with two slots, of which the second is used, so that offsets count.
+fn poisoned(slot: Slot, count: usize) -> Pages {
+    let mut pages = Pages::new(PageLayout::new(vec![Slot { heads: 1, size: 3 }, slot]), count);
+    pages.data_mut().fill(POISON);
+    pages
 }
 
 /// The attention on pages, and the store that fills them.
