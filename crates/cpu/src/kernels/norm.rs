@@ -90,20 +90,24 @@ pub(super) unsafe fn norm(op: &Norm, narrowed: Option<Kind>, call: Call<'_>) {
     let (x, gamma, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let beta = call.inputs.get(2).map_or(std::ptr::null(), |beta| beta.data.cast_const());
     over_rows(call.worker, y.rows, y.width, |rows| {
-        let at = rows.start * y.width;
-        // SAFETY: `isa` is this machine's; these rows lie within x and y, γ and β are as wide as a part, and nobody
-        // else writes these rows.
-        unsafe {
-            let (x, to) = (x.data.add(at), y.data.add(at));
-            let (parts, size) = (rows.len() * op.parts, gamma.width);
-            dispatch!(call.run.isa, |L| norm_parts::<L>(op, (x, to), (gamma.data, beta), (parts, size)));
-        }
-        if let Some(kind) = narrowed {
-            let to = call.outputs[1].data;
-            // SAFETY: as above; the planner gave the second output its size.
-            rows.for_each(|row| unsafe {
-                kind.run_row(call.run.isa, (y.rows, y.width), (y.data, to), row);
-            });
+        for first in rows.clone().step_by(AT_ONCE) {
+            let some = first..rows.end.min(first + AT_ONCE);
+            let at = first * y.width;
+            // SAFETY: `isa` is this machine's; these rows lie within x and y, γ and β are as wide as a part, and nobody
+            // else writes these rows.
+            unsafe {
+                let (x, to) = (x.data.add(at), y.data.add(at));
+                let (parts, size) = (some.len() * op.parts, gamma.width);
+                dispatch!(call.run.isa, |L| norm_parts::<L>(op, (x, to), (gamma.data, beta), (parts, size)));
+            }
+            // While they are near.
+            if let Some(kind) = narrowed {
+                let to = call.outputs[1].data;
+                // SAFETY: as above; the planner gave the second output its size.
+                some.for_each(|row| unsafe {
+                    kind.run_row(call.run.isa, (y.rows, y.width), (y.data, to), row);
+                });
+            }
         }
     });
 }
