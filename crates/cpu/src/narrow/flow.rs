@@ -3,7 +3,7 @@
 //! Tiles are multiplied beside everything else that a core does, but a core has few tile registers more than it shows: it waits
 //! with whatever follows a multiplication until there is one free. So what else is to be done comes in small pieces, one behind
 //! each multiplication: a row of the patch before, which gets its bias and what follows and goes to C, and a few lines of B that are
-//! asked for, for the next item. Behind three steps, twelve multiplications, the same work is not hidden at all.
+//! asked for, for the next block. Behind three steps, twelve multiplications, the same work is not hidden at all.
 
 use super::amx::{Cursor, Tiles};
 use super::finish::Place;
@@ -20,7 +20,7 @@ use std::ops::Range;
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product, and the machine has AMX.
-pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<Range<usize>>) {
+pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<&Range<usize>>) {
     // SAFETY: the caller's promise; B in four bits has a place to be unpacked to.
     unsafe {
         match product.format {
@@ -37,8 +37,7 @@ pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<Range<usiz
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn run_at(product: &Product, item: &Item, next: Option<Range<usize>>, unpacked: *mut u8) {
-    let mut ahead = Ahead::of(product, item, next);
+unsafe fn run_at(product: &Product, item: &Item, next: Option<&Range<usize>>, unpacked: *mut u8) {
     // Written before they are read.
     let mut sums = MaybeUninit::<[Sums; 2]>::uninit();
     let first = sums.as_mut_ptr().cast::<Sums>();
@@ -52,7 +51,8 @@ unsafe fn run_at(product: &Product, item: &Item, next: Option<Range<usize>>, unp
         unsafe {
             let tiles = Tiles::configure(shape, rows.len().min(LINES));
             let sums = [first, first.add(1)];
-            let mut flow = Flow { tiles, sums, waiting: None, unpacked, first: 0, ahead: &mut ahead };
+            let ahead = Ahead::NOTHING;
+            let mut flow = Flow { tiles, sums, waiting: None, unpacked, first: 0, ahead, next };
             match shape {
                 Shape::Square => flow.block_by_block(product, &rows, &item.units),
                 Shape::Wide => flow.panel_by_panel(product, &rows, &item.units),
@@ -91,27 +91,40 @@ struct Flow<'a> {
     unpacked: *mut u8,
     /// The first panel that is there.
     first: usize,
-    ahead: &'a mut Ahead,
+    ahead: Ahead,
+    /// The units of the next item, if there is time to ask for them.
+    next: Option<&'a Range<usize>>,
 }
 
-/// What is asked for of the next item's B, little by little while this item is multiplied.
+/// What is asked for of B while a block is multiplied, little by little: the next block of k of the same columns, and at last
+/// the first block of the next item's.
 struct Ahead {
     next: *const u8,
-    /// Lines that are left.
+    /// Lines that are left of this panel, of each panel, and between two of them.
     left: usize,
+    lines: usize,
+    gap: usize,
+    /// Panels that are left, with this one.
+    panels: usize,
     /// Lines at a time.
     each: usize,
 }
 
 impl Ahead {
-    fn of(product: &Product, item: &Item, next: Option<Range<usize>>) -> Self {
-        let units = next.unwrap_or(0..0);
-        let lines = units.len() * UNIT / LINES * product.format.panel(product.k) / LINE;
-        let times = item.rows.len().div_ceil(2 * LINES)
-            * (item.units.len() * UNIT).div_ceil(2 * LINES)
-            * product.tiles();
-        let next = product.b_panel(units.start * UNIT / LINES);
-        Self { next, left: lines, each: lines.div_ceil(times.max(1)) }
+    const NOTHING: Self = Self { next: std::ptr::null(), left: 0, lines: 0, gap: 0, panels: 0, each: 0 };
+
+    /// A block of these units, in so many times.
+    fn of(product: &Product, units: &Range<usize>, block: usize, times: usize) -> Self {
+        let (panel, tiles, steps) =
+            (product.format.panel(product.k) / LINE, product.tiles(), product.block(block));
+        let start = panel * steps.start / tiles;
+        let lines = panel * steps.end / tiles - start;
+        let panels = units.len() * UNIT / LINES;
+        let next = product.b_panel(units.start * UNIT / LINES).wrapping_add(start * LINE);
+        let each = (panels * lines).div_ceil(times);
+        // Whole panels follow one another.
+        let (lines, panels) = if lines == panel { (lines * panels, 1) } else { (lines, panels) };
+        Self { next, left: lines, lines, gap: panel - lines.min(panel), panels, each }
     }
 
     #[inline(always)]
@@ -122,6 +135,11 @@ impl Ahead {
         }
         self.next = self.next.wrapping_add(some * LINE);
         self.left -= some;
+        if self.left == 0 && self.panels > 1 {
+            self.next = self.next.wrapping_add(self.gap * LINE);
+            self.left = self.lines;
+            self.panels -= 1;
+        }
     }
 }
 
@@ -133,6 +151,7 @@ impl Flow<'_> {
     unsafe fn block_by_block(&mut self, product: &Product, rows: &Range<usize>, units: &Range<usize>) {
         for index in 0..product.blocks() {
             let strips = Strips::new(product, Isa::Avx512, Shape::Square, rows.clone(), index);
+            self.look_ahead(&strips, units, index);
             // SAFETY: the caller's promise.
             unsafe { self.unpack(&strips, 4 * units.start..4 * units.end) };
             for row in strips.starts() {
@@ -166,6 +185,16 @@ impl Flow<'_> {
                 }
             }
         }
+    }
+
+    /// Decides what is asked for while these strips are multiplied with these units.
+    fn look_ahead(&mut self, strips: &Strips<'_>, units: &Range<usize>, index: usize) {
+        let Some(next) = self.next else { return };
+        let (product, shape) = (strips.product, strips.shape);
+        let (units_then, block) = if index + 1 < product.blocks() { (units, index + 1) } else { (next, 0) };
+        let patches =
+            strips.rows.len().div_ceil(shape.height()) * (units.len() * UNIT).div_ceil(shape.width());
+        self.ahead = Ahead::of(product, units_then, block, (patches * strips.steps.len()).max(1));
     }
 
     /// Unpacks some panels, over the block of `strips`, if B is in four bits.

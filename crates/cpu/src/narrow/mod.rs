@@ -68,16 +68,13 @@ const BLOCK: usize = 32;
 const SCALED: usize = 16;
 /// The most rows of an item, in pairs of tiles.
 const TALLEST: usize = 8;
-/// Rows from which on there is time to fetch B for the next item while this one is multiplied.
+/// Rows from which on there is time to fetch B of the next block while this one is multiplied.
 #[cfg(target_arch = "x86_64")] // AMX alone
 const TALL: usize = 96;
 /// The most columns of an item, in units.
 const WIDEST: usize = 8;
-/// The same for one worker, where A is not so large that the second cache would have to fetch it anew for each item; and one unit
-/// where k is so long that B of two items would need the room of A.
+/// The same for one worker: B of a block and of the next one leave the second cache room for A.
 const WIDE: usize = 2;
-const LARGE: usize = 1 << 20;
-const LONG: usize = 2048;
 /// Up to here, lines of integers are read a little faster than tiles of them.
 const FEW_ROWS: usize = 4;
 /// The same where they are in four bits.
@@ -230,12 +227,7 @@ impl Product {
             Format::Int4 => WIDE,
         };
         if workers == 1 {
-            let widest = match self.k {
-                k if self.rows * k > LARGE => widest,
-                ..=LONG => WIDE,
-                _ => 1,
-            };
-            return (down, units.div_ceil(widest));
+            return (down, units.div_ceil(WIDE));
         }
         let work = self.rows.max(LINES) * self.k * units * UNIT / down;
         let enough = ENOUGH_ITEMS.div_ceil(down).min(units).min(work / SMALLEST);
@@ -256,7 +248,7 @@ impl Product {
             match self.suited(dot) {
                 // Who does this one may well do that one next.
                 #[cfg(target_arch = "x86_64")]
-                Dot::Amx => flow::run(self, &this, self.following(&this, cut, item + workers)),
+                Dot::Amx => flow::run(self, &this, self.following(&this, cut, item + workers).as_ref()),
                 dot => lines::run(self, dot, &this),
             }
         }
