@@ -20,7 +20,7 @@ use std::ops::Range;
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product, and the machine has AMX.
-pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<&Range<usize>>) {
+pub(super) unsafe fn run(product: &Product, item: &Item, next: &Range<usize>) {
     // SAFETY: the caller's promise; B in four bits has a place to be unpacked to.
     unsafe {
         match product.format {
@@ -37,7 +37,7 @@ pub(super) unsafe fn run(product: &Product, item: &Item, next: Option<&Range<usi
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn run_at(product: &Product, item: &Item, next: Option<&Range<usize>>, unpacked: *mut u8) {
+unsafe fn run_at(product: &Product, item: &Item, next: &Range<usize>, unpacked: *mut u8) {
     // Written before they are read.
     let mut sums = MaybeUninit::<[Sums; 2]>::uninit();
     let first = sums.as_mut_ptr().cast::<Sums>();
@@ -62,12 +62,9 @@ unsafe fn run_at(product: &Product, item: &Item, next: Option<&Range<usize>>, un
     }
 }
 
-/// How many of so many rows go by thirty-two: a last block of sixteen or fewer stays alone. Where there are no more than
-/// thirty-two, memory has to give B, and gives it faster at four places at once: then blocks go by sixteen, one after the
-/// other over the same panels.
+/// How many of so many rows go by thirty-two: a last block of sixteen or fewer stays alone.
 fn in_squares(rows: usize) -> usize {
     match rows % (2 * LINES) {
-        _ if rows <= 2 * LINES => 0,
         rest @ 1..=LINES => rows - rest,
         _ => rows,
     }
@@ -92,8 +89,8 @@ struct Flow<'a> {
     /// The first panel that is there.
     first: usize,
     ahead: Ahead,
-    /// The units of the next item, if there is time to ask for them.
-    next: Option<&'a Range<usize>>,
+    /// The units of the next item.
+    next: &'a Range<usize>,
 }
 
 /// What is asked for of B while a block is multiplied, little by little: the next block of k of the same columns, and at last
@@ -189,9 +186,9 @@ impl Flow<'_> {
 
     /// Decides what is asked for while these strips are multiplied with these units.
     fn look_ahead(&mut self, strips: &Strips<'_>, units: &Range<usize>, index: usize) {
-        let Some(next) = self.next else { return };
         let (product, shape) = (strips.product, strips.shape);
-        let (units_then, block) = if index + 1 < product.blocks() { (units, index + 1) } else { (next, 0) };
+        let (units_then, block) =
+            if index + 1 < product.blocks() { (units, index + 1) } else { (self.next, 0) };
         let patches =
             strips.rows.len().div_ceil(shape.height()) * (units.len() * UNIT).div_ceil(shape.width());
         self.ahead = Ahead::of(product, units_then, block, (patches * strips.steps.len()).max(1));

@@ -68,9 +68,6 @@ const BLOCK: usize = 32;
 const SCALED: usize = 16;
 /// The most rows of an item, in pairs of tiles.
 const TALLEST: usize = 8;
-/// Rows from which on there is time to fetch B of the next block while this one is multiplied.
-#[cfg(target_arch = "x86_64")] // AMX alone
-const TALL: usize = 96;
 /// The most columns of an item, in units.
 const WIDEST: usize = 8;
 /// The same for one worker: B of a block and of the next one leave the second cache room for A.
@@ -248,7 +245,7 @@ impl Product {
             match self.suited(dot) {
                 // Who does this one may well do that one next.
                 #[cfg(target_arch = "x86_64")]
-                Dot::Amx => flow::run(self, &this, self.following(&this, cut, item + workers).as_ref()),
+                Dot::Amx => flow::run(self, &this, &self.following(&this, cut, item + workers)),
                 dot => lines::run(self, dot, &this),
             }
         }
@@ -261,19 +258,16 @@ impl Product {
         Item { rows: pairs.start * 2 * LINES..self.rows.min(pairs.end * 2 * LINES), units }
     }
 
-    /// The units of item number `next`, if it has the rows of `item` and there is time to fetch them meanwhile. Behind the last item
-    /// those of the columns that come next: who computes some of them goes on there.
+    /// The units of item number `next`, if it has the rows of `item`. Behind the last item those of the columns that come next: who
+    /// computes some of them goes on there.
     #[cfg(target_arch = "x86_64")] // AMX alone
-    fn following(&self, item: &Item, cut: (usize, usize), next: usize) -> Option<Range<usize>> {
-        if item.rows.len() < TALL {
-            return None;
-        }
+    fn following(&self, item: &Item, cut: (usize, usize), next: usize) -> Range<usize> {
         if next < cut.0 * cut.1 {
             let next = self.item(cut, next);
-            return (next.rows == item.rows).then_some(next.units);
+            return if next.rows == item.rows { next.units } else { 0..0 };
         }
         let (end, all) = (self.units().end, self.columns.div_ceil(UNIT));
-        Some(end..all.min(end + item.units.len()))
+        end..all.min(end + item.units.len())
     }
 
     /// The units of columns that are computed.
