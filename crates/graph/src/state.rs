@@ -132,8 +132,8 @@ impl Pages {
         }
     }
 
-    /// Makes room for rows up to `len` in `table`, in pages that nobody else reads. The rows of one that others read too stay there
-    /// for now: who writes the next row takes them over ([`Pages::keys_before`]).
+    /// Makes room for rows up to `len` in `table`, in pages that nobody else reads. Where others read the last page too, its rows stay
+    /// there until who writes the next row takes them over ([`Pages::keys_before`]).
     ///
     /// # Errors
     /// If there are not enough free pages; nothing changes then.

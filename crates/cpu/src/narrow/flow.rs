@@ -97,9 +97,11 @@ struct Flow<'a> {
 /// the first block of the next item's.
 struct Ahead {
     next: *const u8,
-    /// Lines that are left of this panel, of each panel, and between two of them.
+    /// Lines that are left of this panel.
     left: usize,
+    /// Lines of each panel.
     lines: usize,
+    /// Lines between two of them.
     gap: usize,
     /// Panels that are left, with this one.
     panels: usize,
