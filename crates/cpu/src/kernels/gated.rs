@@ -88,11 +88,9 @@ impl Pair<'_> {
         let (y, gate) = (outputs[0], outputs[1]);
         let products = self.of(&(0..y.width), (gate.data, y.width), (y.data, y.width));
         worker.share(products[0].items(worker.count), |item| {
-            for product in &products {
-                // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one
-                // worker has this item.
-                unsafe { product.run_item(run.dot, item, worker.count) };
-            }
+            // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
+            // has this item.
+            unsafe { narrow::Product::run_items(&products, run.dot, item, worker.count) };
         });
         if let Some((format, to)) = self.behind {
             worker.barrier();

@@ -9,7 +9,7 @@ use super::amx::{Cursor, Tiles};
 use super::finish::Place;
 use super::patch::{Shape, Sums, Unpacked};
 use super::strips::Strips;
-use super::{Format, Item, LINE, LINES, Product, SCALED, TILE, UNIT, WIDE, four};
+use super::{Format, Item, LINE, LINES, Next, Product, SCALED, TILE, UNIT, WIDE, four};
 use crate::dispatch;
 use crate::isa::Isa;
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
@@ -20,7 +20,7 @@ use std::ops::Range;
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product, and the machine has AMX.
-pub(super) unsafe fn run(product: &Product, item: &Item, next: &Range<usize>) {
+pub(super) unsafe fn run(product: &Product, item: &Item, next: &Next<'_>) {
     // SAFETY: the caller's promise; B in four bits has a place to be unpacked to.
     unsafe {
         match product.format {
@@ -37,7 +37,7 @@ pub(super) unsafe fn run(product: &Product, item: &Item, next: &Range<usize>) {
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn run_at(product: &Product, item: &Item, next: &Range<usize>, unpacked: *mut u8) {
+unsafe fn run_at(product: &Product, item: &Item, next: &Next<'_>, unpacked: *mut u8) {
     // Written before they are read.
     let mut sums = MaybeUninit::<[Sums; 2]>::uninit();
     let first = sums.as_mut_ptr().cast::<Sums>();
@@ -89,8 +89,7 @@ struct Flow<'a> {
     /// The first panel that is there.
     first: usize,
     ahead: Ahead,
-    /// The units of the next item.
-    next: &'a Range<usize>,
+    next: &'a Next<'a>,
 }
 
 /// What is asked for of B while a block is multiplied, little by little: the next block of k of the same columns, and at last
@@ -189,11 +188,14 @@ impl Flow<'_> {
     /// Decides what is asked for while these strips are multiplied with these units.
     fn look_ahead(&mut self, strips: &Strips<'_>, units: &Range<usize>, index: usize) {
         let (product, shape) = (strips.product, strips.shape);
-        let (units_then, block) =
-            if index + 1 < product.blocks() { (units, index + 1) } else { (self.next, 0) };
+        let (then, units_then, block) = if index + 1 < product.blocks() {
+            (product, units, index + 1)
+        } else {
+            (self.next.product, &self.next.units, 0)
+        };
         let patches =
             strips.rows.len().div_ceil(shape.height()) * (units.len() * UNIT).div_ceil(shape.width());
-        self.ahead = Ahead::of(product, units_then, block, (patches * strips.steps.len()).max(1));
+        self.ahead = Ahead::of(then, units_then, block, (patches * strips.steps.len()).max(1));
     }
 
     /// Unpacks some panels, over the block of `strips`, if B is in four bits.

@@ -1,8 +1,8 @@
 //! One work item by vector registers: each patch is multiplied, then finished.
 
-use super::patch::{Patch, Shape, Sums, Unpacked};
+use super::patch::{Ahead, Patch, Shape, Sums, Unpacked};
 use super::strips::Strips;
-use super::{Dot, Format, Item, LINES, Product, SCALED, TILE, four, vector};
+use super::{Dot, Format, Item, LINES, Next, Product, SCALED, TILE, four, vector};
 use crate::dispatch;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
@@ -11,16 +11,16 @@ use std::mem::MaybeUninit;
 /// Steps along k that are unpacked at once for one strip: sixteen tiles.
 const FEW_STEPS: usize = 4;
 
-/// Computes one item.
+/// Computes one item. The units of the one that is `next` are likely this thread's as well.
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product, and `dot` is not AMX.
-pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item) {
+pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'_>) {
     if product.format == Format::Int4 {
         #[cfg(target_arch = "x86_64")]
         if dot == Dot::Avx512Dot && product.rows <= four::FEW {
             // SAFETY: the caller's promise.
-            return unsafe { by_coded_lines(product, item) };
+            return unsafe { by_coded_lines(product, item, next) };
         }
         // SAFETY: the caller's promise.
         return unsafe { by_unpacked_lines(product, dot, item) };
@@ -28,20 +28,35 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item) {
     let mut sums = Sums::ZERO;
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
+        let jump = next.jump(product, item, panel);
         for index in 0..product.blocks() {
             let strips = strips(index);
             for row in strips.starts() {
+                let ahead = (row == item.rows.start)
+                    .then(|| Ahead { left: product.tiles() - strips.steps.start, jump });
                 let place = strips.place(row, panel);
                 // SAFETY: the caller's promise.
                 unsafe {
                     if strips.goes_on() {
                         dispatch!(dot.isa(), |L| place.load::<L>(&raw mut sums));
                     }
-                    vector::multiply(dot, product.format, &strips.patch(row, panel, &raw mut sums));
+                    let patch = Patch { ahead, ..strips.patch(row, panel, &raw mut sums) };
+                    vector::multiply(dot, product.format, &patch);
                     place.store(&raw mut sums, 0, place.part.rows);
                 }
             }
         }
+    }
+}
+
+impl Next<'_> {
+    /// Bytes from the end of a unit's first panel, of an item of `product`, to where the panels begin that are read behind the unit.
+    fn jump(&self, product: &Product, item: &Item, panel: usize) -> usize {
+        let unit = panel / Shape::Wide.across() + 1;
+        let (then, unit) =
+            if unit < item.units.end { (product, unit) } else { (self.product, self.units.start) };
+        let from = product.b_panel(panel + 1);
+        then.b_panel(unit * Shape::Wide.across()).addr().wrapping_sub(from.addr())
     }
 }
 
@@ -89,17 +104,18 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
 /// # Safety
 /// As for [`run`]; the machine has AVX-512 VNNI, and there are no more rows than [`four::FEW`].
 #[cfg(target_arch = "x86_64")]
-unsafe fn by_coded_lines(product: &Product, item: &Item) {
+unsafe fn by_coded_lines(product: &Product, item: &Item, next: &Next<'_>) {
     let mut sums = Sums::ZERO;
     let strips = |index: usize| Strips::new(product, Isa::Avx512, Shape::Wide, item.rows.clone(), index);
     for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
+        let jump = next.jump(product, item, panel);
         for index in 0..product.blocks() {
             let strips = strips(index);
             let place = strips.place(item.rows.start, panel);
             // SAFETY: the caller's promise.
             unsafe {
                 let unit = panel / Shape::Wide.across();
-                four::few_rows(product, item.rows.len(), unit, &strips.steps, &raw mut sums);
+                four::few_rows(product, item.rows.len(), unit, jump, &strips.steps, &raw mut sums);
                 place.store(&raw mut sums, 0, place.part.rows);
             }
         }

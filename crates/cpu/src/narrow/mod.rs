@@ -238,15 +238,31 @@ impl Product {
     /// that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items of this product.
     pub unsafe fn run_item(&self, dot: Dot, item: usize, workers: usize) {
-        let cut = self.cut(workers);
-        let this = self.item(cut, item);
-        // SAFETY: the caller's promise; the item lies inside the product.
-        unsafe {
-            match self.suited(dot) {
-                // Who does this one may well do that one next.
-                #[cfg(target_arch = "x86_64")]
-                Dot::Amx => flow::run(self, &this, &self.following(&this, cut, item + workers)),
-                dot => lines::run(self, dot, &this),
+        // SAFETY: the caller's promise.
+        unsafe { Self::run_items(std::slice::from_ref(self), dot, item, workers) };
+    }
+
+    /// The same of several products in turn, which differ in addresses and in what follows them, and in nothing else.
+    ///
+    /// # Safety
+    /// As for [`Product::run_item`], for each of them; one may read what those before it wrote to the columns of this item.
+    pub unsafe fn run_items(products: &[Self], dot: Dot, item: usize, workers: usize) {
+        for (at, product) in products.iter().enumerate() {
+            let cut = product.cut(workers);
+            let this = product.item(cut, item);
+            // Who does this item may well do that one next.
+            let (then, number) = match products.get(at + 1) {
+                Some(then) => (then, item),
+                None => (&products[0], item + workers),
+            };
+            let next = Next { product: then, units: then.following(&this, cut, number) };
+            // SAFETY: the caller's promise; the item lies inside the product.
+            unsafe {
+                match product.suited(dot) {
+                    #[cfg(target_arch = "x86_64")]
+                    Dot::Amx => flow::run(product, &this, &next),
+                    dot => lines::run(product, dot, &this, &next),
+                }
             }
         }
     }
@@ -260,7 +276,6 @@ impl Product {
 
     /// The units of item number `next`, if it has the rows of `item`. Behind the last item those of the columns that come next: who
     /// computes some of them goes on there.
-    #[cfg(target_arch = "x86_64")] // AMX alone
     fn following(&self, item: &Item, cut: (usize, usize), next: usize) -> Range<usize> {
         if next < cut.0 * cut.1 {
             let next = self.item(cut, next);
@@ -334,6 +349,12 @@ impl Product {
 /// The columns of B with those of zeros.
 const fn padded(columns: usize) -> usize {
     columns.next_multiple_of(UNIT)
+}
+
+/// What a thread multiplies by behind an item, most likely: it can be asked for ahead.
+struct Next<'a> {
+    product: &'a Product,
+    units: Range<usize>,
 }
 
 /// A work item: these rows, and these units of columns.

@@ -15,6 +15,9 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+/// How many tiles ahead lines of B are asked for.
+const TILES_AHEAD: usize = 2;
+
 /// Sixteen sums, and what they are made of.
 trait Step: Copy {
     /// Four bytes of A, in all lanes.
@@ -139,7 +142,16 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
         for tile in 0..patch.steps {
             let a = patch.a.add(tile * TILE + row * LINE);
             let b = patch.b.add(panel * patch.stride + tile * TILE);
+            let ahead = patch.ahead.filter(|_| row == 0).map(|ahead| {
+                let jump = if tile + TILES_AHEAD >= ahead.left { ahead.jump } else { 0 };
+                b.wrapping_add(TILES_AHEAD * TILE).wrapping_add(jump)
+            });
             for line in 0..LINES {
+                if let Some(ahead) = ahead {
+                    for p in 0..P {
+                        prefetch(ahead.wrapping_add(p * patch.stride + line * LINE).cast());
+                    }
+                }
                 let mut right = [S::right(b.add(line * LINE)); P];
                 for p in 1..P {
                     right[p] = S::right(b.add(p * patch.stride + line * LINE));

@@ -5,24 +5,26 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
-use super::{GROUP_LINES, LINE, LINES, TILE, place};
+use super::{GROUP_LINES, LINE, LINES, PAIR, TILE, place};
 use crate::narrow::patch::Sums;
 use crate::narrow::{Product, SCALED, UNIT};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-/// How far ahead codes are asked for.
-const AHEAD: usize = 2048;
+/// How far ahead codes are asked for: so many pairs of tiles.
+const PAIRS_AHEAD: usize = 2;
+/// The same in bytes.
+const AHEAD: usize = PAIRS_AHEAD * PAIR;
 /// Panels of a unit.
 const PANELS: usize = UNIT / LINES;
 /// Groups of a tile.
 const GROUPS: usize = LINES / GROUP_LINES;
 
-/// Asks for what will be read in a while.
+/// Asks for what will be read in a while: so many bytes further on.
 #[inline(always)]
-fn ahead(from: *const u8) {
+fn ask(from: *const u8, ahead: usize) {
     // SAFETY: a hint, which reads nothing wherever it points.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(AHEAD).cast()) };
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(ahead).cast()) };
 }
 
 /// The steps of a tile: of each column the four, half a byte each, in both halves of its four bytes.
@@ -44,7 +46,7 @@ unsafe fn steps(from: *const u8) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) unsafe fn tile(codes: *const u8, from: *const u8, to: *mut u8) {
-    ahead(from);
+    ask(from, AHEAD);
     // SAFETY: the caller's promise.
     unsafe {
         let (steps, low) = (steps(from), _mm512_set1_epi16(15));
@@ -67,7 +69,7 @@ unsafe fn group<const GROUP: usize>(codes: *const u8, steps: __m512i, to: *mut u
         // What the offset of codes is in each byte.
         let offset = _mm512_mullo_epi16(steps, _mm512_set1_epi16(0x0808));
         for pair in GROUP * GROUP_LINES / 2..(GROUP + 1) * GROUP_LINES / 2 {
-            for (at, codes) in both(codes.add(pair * LINE)).into_iter().enumerate() {
+            for (at, codes) in both(codes.add(pair * LINE), AHEAD).into_iter().enumerate() {
                 let integers = _mm512_sub_epi8(_mm512_mullo_epi16(codes, steps), offset);
                 _mm512_store_si512(to.add((2 * pair + at) * LINE).cast(), integers);
             }
@@ -75,14 +77,14 @@ unsafe fn group<const GROUP: usize>(codes: *const u8, steps: __m512i, to: *mut u
     }
 }
 
-/// The codes of two lines.
+/// The codes of two lines; what lies `ahead` bytes further on is asked for.
 ///
 /// # Safety
 /// The machine has AVX-512 F and BW; there is a line of codes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn both(from: *const u8) -> [__m512i; 2] {
-    ahead(from);
+unsafe fn both(from: *const u8, ahead: usize) -> [__m512i; 2] {
+    ask(from, ahead);
     // SAFETY: the caller's promise.
     let both = unsafe { _mm512_load_si512(from.cast()) };
     let low = _mm512_set1_epi8(15);
@@ -109,7 +111,8 @@ pub(in crate::narrow) unsafe fn unpack_unit(product: &Product, unit: usize, step
 pub(in crate::narrow) const FEW: usize = 4;
 
 /// The integer sums of up to [`FEW`] rows from the first on by a unit of columns, over some steps along k. Nothing is unpacked: the sum
-/// over a group, of A by codes without signs, is multiplied by the step of the group.
+/// over a group, of A by codes without signs, is multiplied by the step of the group. What is asked for ahead goes on `jump` bytes behind
+/// each panel.
 ///
 /// # Safety
 /// The machine has AVX-512 F, BW and VNNI; A has so many rows, B is in four bits and has this unit; no more than [`SCALED`] steps.
@@ -117,16 +120,17 @@ pub(in crate::narrow) unsafe fn few_rows(
     product: &Product,
     rows: usize,
     unit: usize,
+    jump: usize,
     k: &Range<usize>,
     sums: *mut Sums,
 ) {
     // SAFETY: the caller's promise.
     unsafe {
         match rows {
-            1 => some_rows::<1>(product, unit, k, sums),
-            2 => some_rows::<2>(product, unit, k, sums),
-            3 => some_rows::<3>(product, unit, k, sums),
-            _ => some_rows::<FEW>(product, unit, k, sums),
+            1 => some_rows::<1>(product, unit, jump, k, sums),
+            2 => some_rows::<2>(product, unit, jump, k, sums),
+            3 => some_rows::<3>(product, unit, jump, k, sums),
+            _ => some_rows::<FEW>(product, unit, jump, k, sums),
         }
     }
 }
@@ -134,7 +138,14 @@ pub(in crate::narrow) unsafe fn few_rows(
 /// # Safety
 /// As for [`few_rows`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn some_rows<const M: usize>(product: &Product, unit: usize, k: &Range<usize>, sums: *mut Sums) {
+unsafe fn some_rows<const M: usize>(
+    product: &Product,
+    unit: usize,
+    jump: usize,
+    k: &Range<usize>,
+    sums: *mut Sums,
+) {
+    let pairs = product.tiles().div_ceil(2);
     // SAFETY: the caller's promise.
     unsafe {
         let a = product.a_tile(0, k.start);
@@ -143,9 +154,11 @@ unsafe fn some_rows<const M: usize>(product: &Product, unit: usize, k: &Range<us
         let mut totals = [[_mm512_setzero_si512(); PANELS]; M];
         for step in 0..k.len() {
             let (a, [codes, steps]) = (a.add(step * TILE), place(k.start + step));
+            let last = (k.start + step) / 2 + PAIRS_AHEAD >= pairs;
+            let ahead = AHEAD.wrapping_add(if last { jump } else { 0 });
             for panel in 0..PANELS {
                 let b = b[panel];
-                ahead(b.add(steps));
+                ask(b.add(steps), ahead);
                 let mut steps = _mm512_cvtepu16_epi32(_mm256_load_si256(b.add(steps).cast()));
                 for group in 0..GROUPS {
                     let mut parts = [_mm512_setzero_si512(); M];
@@ -154,7 +167,7 @@ unsafe fn some_rows<const M: usize>(product: &Product, unit: usize, k: &Range<us
                     }
                     for pair in 0..GROUP_LINES / 2 {
                         let pair = group * GROUP_LINES / 2 + pair;
-                        let codes = both(b.add(codes + pair * LINE));
+                        let codes = both(b.add(codes + pair * LINE), ahead);
                         for (at, codes) in codes.into_iter().enumerate() {
                             for i in 0..M {
                                 let left = *a.add(i * LINE + 4 * (2 * pair + at)).cast::<i32>();
