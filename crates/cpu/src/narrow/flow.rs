@@ -74,6 +74,8 @@ fn in_squares(rows: usize) -> usize {
 const FOUR_TILES: usize = Shape::Wide.across() * TILE;
 /// How many steps before they are multiplied tiles are unpacked: what was just written cannot be loaded at once.
 const EARLIER: usize = 2;
+/// Lines of each panel of a unit that are asked for before it is its turn: half a page, and then the machine has noticed.
+const BEGINNING: usize = 32;
 /// Steps whose tiles stay unpacked where one strip is all that needs them.
 const RING: usize = 4;
 
@@ -123,6 +125,14 @@ impl Ahead {
         // Whole panels follow one another.
         let (lines, panels) = if lines == panel { (lines * panels, 1) } else { (lines, panels) };
         Self { next, left: lines, lines, gap: panel - lines.min(panel), panels, each }
+    }
+
+    /// The first lines of a unit's panels, in so many times.
+    fn beginning(product: &Product, unit: usize, times: usize) -> Self {
+        let (panel, panels) = (product.format.panel(product.k) / LINE, UNIT / LINES);
+        let lines = panel.min(BEGINNING);
+        let each = (panels * lines).div_ceil(times);
+        Self { next: product.b_panel(unit * panels), left: lines, lines, gap: panel - lines, panels, each }
     }
 
     #[inline(always)]
@@ -176,6 +186,10 @@ impl Flow<'_> {
                 if strips.goes_on() {
                     // SAFETY: the caller's promise.
                     unsafe { self.finish() };
+                }
+                if index + 1 == product.blocks() {
+                    let (then, unit) = self.next.behind(product, units, panel / Shape::Wide.across());
+                    self.ahead = Ahead::beginning(then, unit, strips.steps.len());
                 }
                 for row in strips.starts() {
                     // SAFETY: the caller's promise.

@@ -52,9 +52,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'
 impl Next<'_> {
     /// Bytes from the end of a unit's first panel, of an item of `product`, to where the panels begin that are read behind the unit.
     fn jump(&self, product: &Product, item: &Item, panel: usize) -> usize {
-        let unit = panel / Shape::Wide.across() + 1;
-        let (then, unit) =
-            if unit < item.units.end { (product, unit) } else { (self.product, self.units.start) };
+        let (then, unit) = self.behind(product, &item.units, panel / Shape::Wide.across());
         let from = product.b_panel(panel + 1);
         then.b_panel(unit * Shape::Wide.across()).addr().wrapping_sub(from.addr())
     }

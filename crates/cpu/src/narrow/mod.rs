@@ -357,6 +357,13 @@ struct Next<'a> {
     units: Range<usize>,
 }
 
+impl Next<'_> {
+    /// What is read behind a unit of an item with these units of `product`: a unit of the same or of another one.
+    fn behind<'a>(&'a self, product: &'a Product, units: &Range<usize>, unit: usize) -> (&'a Product, usize) {
+        if unit + 1 < units.end { (product, unit + 1) } else { (self.product, self.units.start) }
+    }
+}
+
 /// A work item: these rows, and these units of columns.
 struct Item {
     rows: Range<usize>,

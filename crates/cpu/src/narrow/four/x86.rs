@@ -153,8 +153,8 @@ unsafe fn some_rows<const M: usize>(
         let b: [*const u8; PANELS] = std::array::from_fn(|panel| product.b_panel(unit * PANELS + panel));
         let mut totals = [[_mm512_setzero_si512(); PANELS]; M];
         for step in 0..k.len() {
-            let (a, [codes, steps]) = (a.add(step * TILE), place(k.start + step));
-            let last = (k.start + step) / 2 + PAIRS_AHEAD >= pairs;
+            let (a, tile) = (a.add(step * TILE), k.start + step);
+            let ([codes, steps], last) = (place(tile), tile / 2 + PAIRS_AHEAD >= pairs);
             let ahead = AHEAD.wrapping_add(if last { jump } else { 0 });
             for panel in 0..PANELS {
                 let b = b[panel];
