@@ -12,7 +12,7 @@ use std::hint::spin_loop;
 use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr;
-use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, SeqCst};
+use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicUsize};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -44,7 +44,7 @@ impl Team {
     /// [`Team::size`] says what came out.
     pub fn new(threads: NonZeroUsize) -> Self {
         let cores = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-        let shared = Arc::new(Shared::new(threads.get() <= cores));
+        let shared = Arc::new(Shared::new(threads.get(), threads.get() <= cores));
         let start = |index: usize| {
             let shared = Arc::clone(&shared);
             let name = format!("team-{index}");
@@ -74,6 +74,7 @@ impl Team {
             return task(&Worker { index: 0, count: 1, shared, ticket: Cell::new(0), passed: Cell::new(0) });
         }
         shared.tickets.0.store(0, Relaxed);
+        shared.reached.iter().for_each(|reached| reached.0.store(0, Relaxed));
         shared.unfinished.0.store(job.count - 1, Relaxed);
         let finished = shared.finish.epoch();
         shared.job.store(ptr::from_ref(&job).cast::<Job<'static>>().cast_mut(), Relaxed);
@@ -160,6 +161,43 @@ impl Worker<'_> {
         }
         self.passed.set(end);
     }
+
+    /// The same, where an item needs what the one `lag` before it wrote: it begins when that one is done, and all before that.
+    ///
+    /// Items are drawn in order, so the worker that has the first of those not done never waits.
+    pub fn share_behind(&self, items: usize, lag: usize, mut work: impl FnMut(usize)) {
+        let first = self.passed.get();
+        self.share(items, |item| {
+            if self.count > 1 {
+                self.shared.reached[self.index].0.store(first + item, Release);
+                if item >= lag {
+                    self.wait_for_all_behind(first + item - lag);
+                }
+            }
+            work(item);
+        });
+        if self.count > 1 {
+            self.shared.reached[self.index].0.store(self.ticket.get(), Release);
+        }
+    }
+
+    /// Waits until every other worker has gone beyond this item, counted over all shares of the run.
+    fn wait_for_all_behind(&self, item: usize) {
+        let gone = |(index, reached): (usize, &Apart<AtomicUsize>)| {
+            index == self.index || reached.0.load(Acquire) > item
+        };
+        let all_gone = || self.shared.reached[..self.count].iter().enumerate().all(gone);
+        let is_broken = || self.shared.barrier.broken.load(Relaxed);
+        while !all_gone() {
+            if is_broken() {
+                resume_unwind(Box::new(Stopped));
+            }
+            let spin = self.shared.patience(PATIENCE_IN_A_RUN).unwrap_or_default();
+            if !spin_until(spin, || all_gone() || is_broken()) {
+                thread::yield_now();
+            }
+        }
+    }
 }
 
 /// What a run hands to the helpers; it lives on the stack of the caller.
@@ -183,13 +221,16 @@ struct Shared {
     finish: Gate,
     barrier: Barrier,
     tickets: Apart<AtomicUsize>,
+    /// What each worker has come to, at least, in the shares where others may wait for it: a ticket.
+    reached: Vec<Apart<AtomicUsize>>,
     unfinished: Apart<AtomicUsize>,
 }
 
 impl Shared {
-    fn new(roomy: bool) -> Self {
+    fn new(threads: usize, roomy: bool) -> Self {
         Self {
             roomy,
+            reached: (0..threads).map(|_| Apart::default()).collect(),
             job: AtomicPtr::new(ptr::null_mut()),
             start: Gate::default(),
             finish: Gate::default(),

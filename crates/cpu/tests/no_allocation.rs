@@ -66,6 +66,7 @@ fn later_runs_allocate_nothing() {
     let precisions = [Precision::F32, Precision::Bf16, Precision::Int8, Precision::Int4];
     for (threads, precision) in [1, 2].into_iter().flat_map(|n| precisions.map(|precision| (n, precision))) {
         let cpu = Cpu::new(threads).with_precision(precision).sharing_everything().taking_rows(4);
+        let cpu = if threads == 2 { cpu.going_by_layers() } else { cpu };
         for purpose in [Purpose::Encode, Purpose::Decode, Purpose::Train] {
             let stack =
                 Stack { layers: 2, width: 32, heads: 4, hidden: 48, vocabulary: 50, longest: 40, purpose };

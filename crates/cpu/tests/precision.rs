@@ -78,8 +78,12 @@ fn neither_the_batch_nor_the_threads_change_a_bit() {
             };
             let expected = outputs(&cpu(1), &together);
             for (threads, rows) in [(2, 128), (5, 128), (1, 17), (2, 16), (5, 3)] {
-                let found = bits(&outputs(&cpu(threads).taking_rows(rows), &together));
-                assert!(found == bits(&expected), "{precision:?} on {dot}, {threads} threads, {rows} rows");
+                let cpu = || cpu(threads).taking_rows(rows);
+                for (cpu, how) in [(cpu(), "turn by turn"), (cpu().going_by_layers(), "by layers")] {
+                    let found = bits(&outputs(&cpu, &together));
+                    let of = || format!("{precision:?} on {dot}, {threads} threads, {rows} rows, {how}");
+                    assert!(found == bits(&expected), "{}", of());
+                }
             }
             let alone = outputs(&cpu(2), &batch(&[(3, 1)]));
             for (alone, together) in alone.iter().zip(&expected) {

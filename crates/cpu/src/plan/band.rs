@@ -6,7 +6,9 @@
 //! share.
 //!
 //! Where all sequences are short, an encoder's attention is part of the band as well, and rows are dealt out by whole
-//! sequences: then a thread takes some sequences through all layers, and meets the others only at the end.
+//! sequences: then a thread takes some sequences through all layers, and meets the others only at the end. Where all weights together
+//! are too large to stay near, such a band has *parts*, one for each layer: all sequences go through one before any goes through the
+//! next, so that what a layer weighs is fetched from memory once for all of them.
 //!
 //! A slot is *inside* its band where nobody else sees it. In a banded run each worker has the inside slots of its rows for
 //! itself; in other runs they are shared, and have room for as many rows as all workers together take in a banded one.
@@ -35,6 +37,8 @@ pub(super) struct Stretch {
     pub rows: Option<Rows>,
     /// Whose sequences are dealt out as wholes, where the band holds an attention.
     pub sequences: Option<Side>,
+    /// What all rows go through before any goes on: all steps, or layer by layer.
+    pub parts: Vec<Range<usize>>,
 }
 
 /// What is known of a slot when bands are looked for.
@@ -46,17 +50,22 @@ pub(super) struct Seen {
     pub hidden: bool,
 }
 
-/// The stretches of `steps`, and for each slot whether it is inside a band. Rows for which `many` is false stay out.
+/// The stretches of `steps`, and for each slot whether it is inside a band, or inside a part of one where they go `by_layers`. Rows for
+/// which `many` is false stay out.
 pub(super) fn stretches(
     steps: &[Step],
     slots: &[Seen],
+    by_layers: bool,
     short: impl Fn(Side) -> bool,
     many: impl Fn(Rows) -> bool,
 ) -> (Vec<Stretch>, Vec<bool>) {
     let mut going: Vec<Option<Rows>> =
         steps.iter().map(|step| goes_by(step, slots, &short).filter(|&rows| many(rows))).collect();
     loop {
-        let stretches = cut(steps, &going);
+        let mut stretches = cut(steps, &going);
+        for stretch in stretches.iter_mut().filter(|stretch| by_layers && stretch.sequences.is_some()) {
+            stretch.parts = layers(steps, slots, &stretch.steps);
+        }
         let inside = inside(steps, slots, &stretches);
         // What is not plain can only be used where it is inside.
         let outside = |slot: &SlotId| !slots[*slot].plain && slots[*slot].hidden && !inside[*slot];
@@ -98,17 +107,48 @@ fn cut(steps: &[Step], going: &[Option<Rows>]) -> Vec<Stretch> {
         let sequences = rows.and_then(|_| steps[range.clone()].iter().find_map(of_sequences));
         match stretches.last_mut() {
             Some(last) if last.rows.is_none() && rows.is_none() => last.steps.end = range.end,
-            _ => stretches.push(Stretch { steps: range, rows, sequences }),
+            _ => stretches.push(Stretch { steps: range, rows, sequences, parts: Vec::new() }),
         }
     }
+    for stretch in &mut stretches {
+        stretch.parts.push(stretch.steps.clone());
+    }
     stretches
+}
+
+/// Some steps with an attention in each part: cut where the least goes on to the next part, and only rows.
+fn layers(steps: &[Step], slots: &[Seen], all: &Range<usize>) -> Vec<Range<usize>> {
+    let mut used: Vec<Option<(usize, usize)>> = vec![None; slots.len()];
+    for index in all.clone() {
+        for &slot in steps[index].operands.iter().filter(|&&slot| slots[slot].hidden) {
+            let first = used[slot].map_or(index, |(first, _)| first);
+            used[slot] = Some((first, index));
+        }
+    }
+    // How many slots are used on both sides, if all of them hold rows.
+    let across = |at: usize| {
+        let both = |slot: &SlotId| used[*slot].is_some_and(|(first, last)| first < at && at <= last);
+        let count = |count: usize, slot: SlotId| slots[slot].plain.then_some(count + 1);
+        (0..slots.len()).filter(both).try_fold(0, count)
+    };
+    let attentions: Vec<usize> =
+        all.clone().filter(|&index| steps[index].kernel.by_sequences().is_some()).collect();
+    let best = |pair: &[usize]| {
+        let places = pair[0] + 1..=pair[1];
+        places.filter_map(|at| Some((across(at)?, at))).min().map(|(_, at)| at)
+    };
+    let mut ends: Vec<usize> = attentions.windows(2).filter_map(best).collect();
+    ends.push(all.end);
+    let starts = std::iter::once(all.start).chain(ends.iter().copied());
+    starts.zip(&ends).map(|(start, &end)| start..end).collect()
 }
 
 fn inside(steps: &[Step], slots: &[Seen], stretches: &[Stretch]) -> Vec<bool> {
     let mut home: Vec<Option<usize>> = vec![None; slots.len()];
     let mut inside: Vec<bool> = slots.iter().map(|slot| slot.hidden).collect();
-    for (index, stretch) in stretches.iter().enumerate() {
-        for &slot in steps[stretch.steps.clone()].iter().flat_map(|step| &step.operands) {
+    let parts = stretches.iter().flat_map(|stretch| stretch.parts.iter().map(move |part| (stretch, part)));
+    for (index, (stretch, part)) in parts.enumerate() {
+        for &slot in steps[part.clone()].iter().flat_map(|step| &step.operands) {
             let alone = *home[slot].get_or_insert(index) == index;
             inside[slot] &= alone && stretch.rows.is_some();
         }

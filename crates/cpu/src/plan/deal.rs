@@ -1,10 +1,19 @@
 //! Who takes which rows through bands, and from how many on.
 
-use glassformer_graph::{Capacity, Graph, Op, Rows, Side};
+use glassformer_graph::{Capacity, Graph, Node, Op, Rows, Side};
 
 use super::band::{LONGEST, NARROW_ROWS, ROWS};
 use super::precision::Precision;
 use crate::kernels::Kernel;
+
+/// What somebody asked for.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Asked {
+    /// Rows that a worker takes at once.
+    pub rows: Option<usize>,
+    /// To go by layers, whatever the weights.
+    pub by_layers: bool,
+}
 
 /// Who takes rows through bands.
 #[derive(Clone, Copy)]
@@ -16,21 +25,28 @@ pub(super) struct Deal {
     least: usize,
     /// Whether an encoder's attention is part of the band, and sequences are taken as wholes.
     wholes: bool,
+    /// Whether all sequences then go through one layer before any goes through the next.
+    pub by_layers: bool,
 }
 
 impl Deal {
-    /// For this graph, and for fewer rows where that is another deal, with the capacity of those. Each of the `workers` takes at most
-    /// `rows` rows at once where somebody said so.
+    /// For this graph, and for fewer rows where that is another deal, with the capacity of those.
     pub fn of(
         graph: &Graph,
         capacity: &Capacity,
-        (workers, rows): (usize, Option<usize>),
+        (workers, Asked { rows, by_layers }): (usize, Asked),
         precision: Precision,
     ) -> (Self, Option<(Self, Capacity)>) {
         let usual = if precision == Precision::F32 { ROWS } else { NARROW_ROWS };
         let worth = if precision == Precision::F32 { ROWS } else { worth(graph) };
-        let apart =
-            Self { workers, rows: rows.unwrap_or(usual), least: rows.unwrap_or(worth), wholes: false };
+        let by_layers = by_layers || bytes(graph, precision) > NEAR;
+        let apart = Self {
+            workers,
+            rows: rows.unwrap_or(usual),
+            least: rows.unwrap_or(worth),
+            wholes: false,
+            by_layers,
+        };
         let short = |side: &Side| capacity.side(*side).keys <= LONGEST && looks_at_itself(graph, *side);
         let sides = [Side::Source, Side::Target].into_iter().filter(short);
         let Some(longest) = sides.map(|side| capacity.side(side).keys).max() else { return (apart, None) };
@@ -75,21 +91,37 @@ fn looks_at_itself(graph: &Graph, side: Side) -> bool {
 /// times with 128; one of width 768 from about 64 rows on, by 1.2 times.
 fn worth(graph: &Graph) -> usize {
     const SHARE: usize = 17;
-    let by_row = |rows: Rows| matches!(rows, Rows::Tokens(_));
-    let (mut weights, mut numbers) = (0, 1);
-    for node in graph.nodes() {
-        for &output in &node.outputs {
-            let shape = graph.shape(output);
-            if by_row(shape.rows) {
-                numbers += shape.width;
-                if let Op::Linear(_) = node.op {
-                    weights += graph.shape(node.inputs[0]).width * shape.width;
-                }
-            }
-        }
-    }
-    (weights / numbers / SHARE).clamp(LEAST, ROWS)
+    let outputs = graph.nodes().iter().flat_map(|node| &node.outputs).map(|&output| graph.shape(output));
+    let numbers: usize = outputs.filter(|shape| by_row(shape.rows)).map(|shape| shape.width).sum();
+    (weights(graph) / (1 + numbers) / SHARE).clamp(LEAST, ROWS)
 }
+
+/// Weights of all products that every row goes through.
+fn weights(graph: &Graph) -> usize {
+    let of_node = |node: &Node| {
+        let (x, y) = (graph.shape(node.inputs[0]), graph.shape(node.outputs[0]));
+        if by_row(y.rows) { x.width * y.width } else { 0 }
+    };
+    graph.nodes().iter().filter(|node| matches!(node.op, Op::Linear(_))).map(of_node).sum()
+}
+
+/// Bytes that they take, about.
+fn bytes(graph: &Graph, precision: Precision) -> usize {
+    match precision {
+        Precision::F32 => 4 * weights(graph),
+        Precision::Bf16 => 2 * weights(graph),
+        Precision::Int8 | Precision::Stored => weights(graph),
+        Precision::Int4 => weights(graph) / 2,
+    }
+}
+
+fn by_row(rows: Rows) -> bool {
+    matches!(rows, Rows::Tokens(_))
+}
+
+/// Bytes of weights that stay in the last cache from one turn to the next. 85 MB won by 1.1 times by going layer by layer, 170 MB by
+/// 1.2 times; 11 MB lost 3 % by what goes from layer to layer.
+const NEAR: usize = 32 << 20;
 
 /// Fewer rows than these are less than the tiles of a product take at once.
 const LEAST: usize = 16;

@@ -174,8 +174,8 @@ impl<'a> Draft<'a> {
         };
         let seen: Vec<Seen> = self.slots.iter().enumerate().map(seen).collect();
         let many = |rows: Rows| self.deal.bands(self.capacity.count(rows));
-        let (stretches, inside) =
-            band::stretches(&self.steps, &seen, |side| self.deal.takes_wholes(self.capacity, side), many);
+        let short = |side: Side| self.deal.takes_wholes(self.capacity, side);
+        let (stretches, inside) = band::stretches(&self.steps, &seen, self.deal.by_layers, short, many);
         for (grown, _) in self.slots.iter_mut().zip(&inside).filter(|(_, inside)| **inside) {
             grown.life.floats = match grown.contents {
                 Contents::Rows => self.deal.rows * grown.slot.width,
@@ -185,11 +185,14 @@ impl<'a> Draft<'a> {
         (stretches, inside)
     }
 
-    /// What a band touches lives as long as the band: one worker may be at its end while another one begins.
+    /// What a part of a band touches lives as long as the part and the next one: one worker may be at the end of that while another
+    /// one begins with this.
     fn stretch_lives(&mut self, stretches: &[Stretch]) {
-        for stretch in stretches.iter().filter(|stretch| stretch.rows.is_some()) {
-            let steps = &self.steps[stretch.steps.clone()];
-            let (first, last) = (steps[0].phase, steps[steps.len() - 1].phase);
+        let bands = stretches.iter().filter(|stretch| stretch.rows.is_some());
+        for (parts, at) in bands.flat_map(|band| (0..band.parts.len()).map(|at| (&band.parts, at))) {
+            let next = parts.get(at + 1).unwrap_or(&parts[at]);
+            let steps = &self.steps[parts[at].clone()];
+            let (first, last) = (steps[0].phase, self.steps[next.end - 1].phase);
             for &slot in steps.iter().flat_map(|step| &step.operands) {
                 let life = &mut self.slots[slot].life;
                 *life = Life { first: first.min(life.first), last: last.max(life.last), ..*life };

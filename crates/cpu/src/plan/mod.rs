@@ -19,7 +19,7 @@ use crate::kernels;
 use crate::narrow::Dot;
 use crate::team::{Team, Worker};
 use constants::{Constant, Shelf, Wanted};
-use deal::Deal;
+use deal::{Asked, Deal};
 use draft::Draft;
 use step::{Count, Home};
 use way::{Bound, Sharing, Way};
@@ -49,8 +49,7 @@ pub struct Cpu {
     dot: Dot,
     sharing: Sharing,
     rule: Rule,
-    /// Rows that a worker takes through a band at once, if somebody said so.
-    band: Option<usize>,
+    asked: Asked,
     shelf: Shelf,
 }
 
@@ -73,7 +72,7 @@ impl Cpu {
             dot: Dot::best(isa),
             sharing: Sharing::Worthwhile,
             rule: Rule::default(),
-            band: None,
+            asked: Asked::default(),
             shelf: Shelf::default(),
         }
     }
@@ -109,7 +108,14 @@ impl Cpu {
     /// Lets each thread take so many rows at once from attention to attention: for tests and measurements.
     #[must_use]
     pub fn taking_rows(self, rows: usize) -> Self {
-        Self { band: Some(rows.max(1)), ..self }
+        Self { asked: Asked { rows: Some(rows.max(1)), ..self.asked }, ..self }
+    }
+
+    /// Lets all sequences that are taken as wholes go through one layer before any goes through the next, however few weights there
+    /// are: for tests and measurements.
+    #[must_use]
+    pub fn going_by_layers(self) -> Self {
+        Self { asked: Asked { by_layers: true, ..self.asked }, ..self }
     }
 
     /// The vector instructions that it uses.
@@ -158,7 +164,7 @@ impl Backend for Cpu {
     ) -> Result<Box<dyn Runner>, Error> {
         let tiles = has_tiles(self.dot) && !has_wide_gradient(graph);
         let choice = Choice { rule: &self.rule, weights, tiles: tiles && self.is_near(&[]) };
-        let (deal, few) = Deal::of(graph, capacity, (self.team.size(), self.band), self.rule.precision);
+        let (deal, few) = Deal::of(graph, capacity, (self.team.size(), self.asked), self.rule.precision);
         let mut many = Draft::of(graph, capacity, &choice, deal);
         let few = few.filter(|_| !many.holds_pairs()).map(|(deal, capacity)| {
             let mut few = Draft::of(graph, &capacity, &choice, deal);

@@ -1,5 +1,6 @@
 //! A way through the steps of a plan: what is where, and how workers walk it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use glassformer_graph::{Batch, Capacity, Pages, Rows, Side};
@@ -133,7 +134,7 @@ impl Bound<'_> {
                         worker.barrier();
                     }
                     match stretch.sequences {
-                        Some(side) => self.band_of_sequences(steps, (rows, side), worker, own),
+                        Some(side) => self.band_of_sequences(&stretch.parts, (rows, side), worker, own),
                         None => self.band(steps, (rows, count), worker, own),
                     }
                 } else {
@@ -198,29 +199,37 @@ impl Bound<'_> {
         });
     }
 
-    /// One worker's part of a band with attentions: whole sequences.
+    /// One worker's part of a band with attentions: whole sequences, part by part.
     ///
     /// # Safety
     /// As for [`Bound::walk`]; `scratch` is this worker's own.
     unsafe fn band_of_sequences(
         &self,
-        steps: &[Step],
+        parts: &[Range<usize>],
         (rows, side): (Rows, Side),
         worker: &Worker<'_>,
         scratch: &mut [f32],
     ) {
         let spans = &self.run.batch.side(side).spans[..];
         let (each, _) = band::deal(self.run.batch.count(rows), worker.count, self.way.deal.rows);
-        let mut turns = band::turns(spans, each).enumerate();
-        worker.share(band::turns(spans, each).count(), |turn| {
-            // Turns come in order, so this worker's next one lies behind its last.
+        let all = || band::turns(spans, each).enumerate();
+        let count = all().count();
+        let (mut at, mut turns) = (0, all());
+        worker.share_behind(count * parts.len(), count, |item| {
+            let (part, turn) = (item / count, item % count);
+            if part != at {
+                (at, turns) = (part, all());
+            }
+            // Turns of a part come in order, so this worker's next one lies behind its last.
             let Some((_, sequences)) = turns.by_ref().find(|&(index, _)| index == turn) else { return };
             let (first, last) = (spans[sequences.start], spans[sequences.end - 1]);
             let count = last.start + last.len - first.start;
             let sequences = Some((sequences.start, sequences.end));
             let taken = Taken { rows, worker: worker.index, first: first.start, count, sequences };
+            let steps = &self.way.steps[parts[part].clone()];
             // SAFETY: the caller's promise; the steps go by rows or by sequences, these are this worker's, and so is its own
-            // part of what is inside the band, which has room for the longest sequence.
+            // part of what is inside the band, which has room for the longest sequence. What the part before wrote of these
+            // sequences lies behind.
             unsafe { self.steps(steps, Part(Some(taken)), &worker.alone(), scratch) };
         });
     }

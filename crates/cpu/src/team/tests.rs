@@ -50,6 +50,43 @@ fn shares_may_follow_each_other_without_a_barrier() {
 }
 
 #[test]
+fn an_item_begins_when_the_one_so_far_before_it_is_done() {
+    for (threads, lag) in [(1, 1), (2, 1), (2, 3), (5, 1), (5, 4), (8, 20)] {
+        let team = team(threads);
+        let done: Vec<AtomicUsize> = (0..12 * lag).map(|_| AtomicUsize::new(0)).collect();
+        for round in 1..60 {
+            team.run(&|worker| {
+                worker.share(worker.count, |_| {});
+                for time in [2 * round - 1, 2 * round] {
+                    worker.share_behind(done.len(), lag, |item| {
+                        for before in (0..=item).rev().step_by(lag).skip(1) {
+                            assert_eq!(done[before].load(Relaxed), time, "{before} before {item}");
+                        }
+                        // Some take longer than others.
+                        (0..item % 7 * 20).for_each(|_| spin_loop());
+                        done[item].store(time, Relaxed);
+                    });
+                    worker.barrier();
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn a_worker_that_waits_for_one_that_panicked_is_stopped() {
+    let team = team(3);
+    for _ in 0..50 {
+        let run = || team.run(&|worker| worker.share_behind(30, 1, |item| assert!(item != 7, "seven")));
+        let panic = catch_unwind(AssertUnwindSafe(run)).expect_err("item 7 panics");
+        assert!(
+            panic.downcast_ref::<String>().is_some_and(|said| said.contains("seven"))
+                || message(&*panic) == "seven"
+        );
+    }
+}
+
+#[test]
 fn a_worker_alone_does_everything_and_leaves_the_shares_of_the_team_as_they_were() {
     for threads in [1, 2, 5] {
         let team = team(threads);
