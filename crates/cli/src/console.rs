@@ -8,7 +8,7 @@ use std::thread::available_parallelism;
 use glassformer::cpu::narrow::Dot;
 use glassformer::explain::{Lang, Paint};
 use glassformer::weights::scheme;
-use glassformer::{Cpu, Precision, Weights};
+use glassformer::{Backend, Cpu, Precision, Weights};
 
 use crate::args::{Color, Dtype, Globals, Language};
 use crate::failure::Failure;

@@ -8,7 +8,7 @@ use glassformer_graph::ops::{
     Linear, LinearInputGrad, LinearWeightGrad, Lookup, LookupGrad, Norm, NormGrad, NormKind, Pairing, Pool,
     Pooling, Rotate, Softmax, SoftmaxGrad, Squeeze, SqueezeGrad, SumRows, Turns,
 };
-use glassformer_graph::{Case, Op, Reference, Rows, Sample, Shape, Side};
+use glassformer_graph::{Backend, Case, Op, Reference, Rows, Sample, Shape, Side};
 use glassformer_tensor::{Random, Tolerance, compare};
 
 const LONG: Sample = Sample { source: &[130, 1, 70], target: &[40, 200, 3], memory: &[11, 0, 30], ids: 4 };

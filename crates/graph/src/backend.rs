@@ -21,6 +21,11 @@ pub trait Backend: Send + Sync {
         weights: &dyn Constants,
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error>;
+
+    /// How many threads it computes on. What is done between its runs takes no more.
+    fn threads(&self) -> usize {
+        1
+    }
 }
 
 /// A prepared graph. Immutable: what changes is in the [`State`].

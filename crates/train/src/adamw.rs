@@ -3,7 +3,6 @@
 //! A step goes over every parameter once, in pieces that several threads share. What happens to a number depends on that
 //! number alone, and lengths are summed piece by piece in a fixed order, so the number of threads changes no bit.
 
-use std::num::NonZeroUsize;
 use std::thread;
 
 /// How many numbers a thread takes at a time: pieces of all four arrays fit its cache together.
@@ -48,6 +47,7 @@ pub struct AdamW {
     step: i32,
     moments: Vec<(Vec<f32>, Vec<f32>)>,
     average: Option<(f32, Vec<Vec<f32>>)>,
+    threads: usize,
 }
 
 /// What a step is given besides the gradients.
@@ -75,7 +75,13 @@ impl AdamW {
         let zeros = |size| (vec![0.0; size], vec![0.0; size]);
         let moments: Vec<_> = sizes.into_iter().map(zeros).collect();
         let own = vec![Own { rate: 1.0, decay: rates.decay }; moments.len()];
-        Self { rates, own, step: 0, moments, average: None }
+        Self { rates, own, step: 0, moments, average: None, threads: 1 }
+    }
+
+    /// On this many threads.
+    #[must_use]
+    pub fn on_threads(self, threads: usize) -> Self {
+        Self { threads, ..self }
     }
 
     /// With a rate and a decay for each parameter.
@@ -146,7 +152,25 @@ impl AdamW {
             }
         }
         let bias = Bias { first: 1.0 - rates.beta1.powi(step), root: (1.0 - rates.beta2.powi(step)).sqrt() };
-        share(pieces, |piece| update(piece, rates, bias, (how, kept)));
+        share(self.threads, pieces, |piece| update(piece, rates, bias, (how, kept)));
+    }
+
+    /// The length of all gradients as one vector: `√Σg²`, summed in `f64`.
+    pub fn length(&self, gradients: &[&[f32]]) -> f64 {
+        let pieces: Vec<&[f32]> = gradients.iter().flat_map(|gradient| gradient.chunks(PIECE)).collect();
+        let mut sums = vec![0.0_f64; pieces.len()];
+        let both = pieces.into_iter().zip(&mut sums).collect();
+        share(self.threads, both, |(piece, sum): (&[f32], &mut f64)| *sum = squares(piece));
+        sums.iter().sum::<f64>().sqrt()
+    }
+
+    /// Adds each gradient to its sum.
+    pub fn gather(&self, sums: &mut [Vec<f32>], gradients: &[&[f32]]) {
+        let pieces = sums.iter_mut().zip(gradients);
+        let pieces = pieces.flat_map(|(sum, gradient)| sum.chunks_mut(PIECE).zip(gradient.chunks(PIECE)));
+        share(self.threads, pieces.collect(), |(sum, gradient): (&mut [f32], &[f32])| {
+            sum.iter_mut().zip(gradient).for_each(|(sum, g)| *sum += g);
+        });
     }
 }
 
@@ -177,16 +201,6 @@ fn update(piece: Piece<'_>, rates: Rates, bias: Bias, (how, kept): (Move, f32)) 
     }
 }
 
-/// The length of all gradients as one vector: `√Σg²`, summed in `f64`.
-pub fn length(gradients: &[&[f32]]) -> f64 {
-    let pieces: Vec<&[f32]> = gradients.iter().flat_map(|gradient| gradient.chunks(PIECE)).collect();
-    let mut sums = vec![0.0_f64; pieces.len()];
-    share(pieces.into_iter().zip(&mut sums).collect(), |(piece, sum): (&[f32], &mut f64)| {
-        *sum = squares(piece);
-    });
-    sums.iter().sum::<f64>().sqrt()
-}
-
 /// The sum of squares, in eight lanes that are added at the end.
 fn squares(numbers: &[f32]) -> f64 {
     let mut lanes = [0.0_f64; 8];
@@ -200,19 +214,9 @@ fn squares(numbers: &[f32]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// Adds each gradient to its sum.
-pub fn gather(sums: &mut [Vec<f32>], gradients: &[&[f32]]) {
-    let pieces = sums.iter_mut().zip(gradients);
-    let pieces = pieces.flat_map(|(sum, gradient)| sum.chunks_mut(PIECE).zip(gradient.chunks(PIECE)));
-    share(pieces.collect(), |(sum, gradient): (&mut [f32], &[f32])| {
-        sum.iter_mut().zip(gradient).for_each(|(sum, g)| *sum += g);
-    });
-}
-
-/// Does `work` on every item, on all cores where there are many.
-fn share<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
-    let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    if threads == 1 || items.len() * PIECE <= SMALL {
+/// Does `work` on every item, on so many threads where there are many items.
+fn share<T: Send>(threads: usize, items: Vec<T>, work: impl Fn(T) + Sync) {
+    if threads <= 1 || items.len() * PIECE <= SMALL {
         return items.into_iter().for_each(work);
     }
     let mut shares: Vec<Vec<T>> = (0..threads).map(|_| Vec::new()).collect();
@@ -225,4 +229,37 @@ fn share<T: Send>(items: Vec<T>, work: impl Fn(T) + Sync) {
             scope.spawn(move || share.into_iter().for_each(work));
         }
     });
+}
+
+#[cfg(test)]
+mod tests {
+    use glassformer_tensor::Random;
+
+    use super::*;
+
+    #[test]
+    fn the_number_of_threads_changes_no_bit() {
+        let mut random = Random::new(3);
+        let mut numbers = |count: usize| (0..count).map(|_| random.normal()).collect::<Vec<f32>>();
+        let sizes = [3 * PIECE + 17, 5, SMALL];
+        let weights = sizes.map(&mut numbers);
+        let gradients = sizes.map(&mut numbers);
+        let gradients: Vec<&[f32]> = gradients.iter().map(Vec::as_slice).collect();
+        let after = |threads: usize| {
+            let mut optimiser = AdamW::new(Rates::default(), sizes).on_threads(threads);
+            let mut weights = weights.clone();
+            for _ in 0..2 {
+                let mut weights: Vec<&mut [f32]> = weights.iter_mut().map(Vec::as_mut_slice).collect();
+                optimiser.step(&mut weights, &gradients, Move { rate: 0.1, clip: 0.5 });
+            }
+            let mut sums = weights.to_vec();
+            optimiser.gather(&mut sums, &gradients);
+            (weights, sums, optimiser.length(&gradients))
+        };
+        let alone = after(1);
+        assert!(alone.0 != weights && alone.2 > 1.0);
+        for threads in [2, 3, 7] {
+            assert!(after(threads) == alone, "{threads} threads");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use glassformer_model::{Lowering, Model, Parameter, lower, parameters};
 use glassformer_tensor::Tensor;
 use glassformer_weights::Weights;
 
-use crate::adamw::{self, Move, Own};
+use crate::adamw::{Move, Own};
 use crate::lora::LowRank;
 use crate::memory::{Memory, Texts};
 use crate::outer::{Outer, OuterLoss};
@@ -201,7 +201,8 @@ impl Trainer {
         let loss = graph.output("loss").ok_or_else(|| Error::MissingInput("loss".to_owned()))?;
         let sizes = parameters.iter().zip(&own);
         let sizes = sizes.map(|((_, tensor), own)| if own.rate > 0.0 { tensor.data().len() } else { 0 });
-        let mut optimiser = AdamW::new(settings.rates, sizes).with_own(own.clone());
+        let mut optimiser =
+            AdamW::new(settings.rates, sizes).with_own(own.clone()).on_threads(backend.threads());
         if let Some(kept) = more.average {
             let weights = parameters.iter().map(|(_, tensor)| tensor.data().to_vec()).collect();
             optimiser = optimiser.with_average(kept, weights);
@@ -313,7 +314,7 @@ impl Trainer {
             loss += self.run(batch, &BTreeMap::new())?;
             if many {
                 let gradients = outputs(&self.state, &self.gradients);
-                adamw::gather(&mut self.sums, &gradients);
+                self.optimiser.gather(&mut self.sums, &gradients);
             }
         }
         let gradients: Vec<&[f32]> = if many {
@@ -321,7 +322,7 @@ impl Trainer {
         } else {
             outputs(&self.state, &self.gradients)
         };
-        let length = adamw::length(&gradients) as f32;
+        let length = self.optimiser.length(&gradients) as f32;
         if !loss.is_finite() || !length.is_finite() {
             // What was remembered may not be finite either.
             self.memory.forget();

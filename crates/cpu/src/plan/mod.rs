@@ -141,11 +141,6 @@ impl Cpu {
             Precision::Stored => wanted.iter().any(Wanted::is_narrow),
         }
     }
-
-    /// How many threads it has.
-    pub fn threads(&self) -> usize {
-        self.team.size()
-    }
 }
 
 impl Default for Cpu {
@@ -194,6 +189,10 @@ impl Backend for Cpu {
             many: Way::new(many, deal, *capacity),
             few,
         }))
+    }
+
+    fn threads(&self) -> usize {
+        self.team.size()
     }
 }
 
