@@ -1,6 +1,6 @@
 //! One work item by vector registers: each patch is multiplied, then finished.
 
-use super::patch::{Ahead, Patch, Shape, Sums, Unpacked};
+use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
 use super::strips::Strips;
 use super::{Dot, Format, Item, LINES, Next, Product, SCALED, TILE, four, vector};
 use crate::dispatch;
@@ -32,15 +32,15 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'
         for index in 0..product.blocks() {
             let strips = strips(index);
             for row in strips.starts() {
-                let ahead = (row == item.rows.start)
-                    .then(|| Ahead { left: product.tiles() - strips.steps.start, jump });
+                let beyond = (row == item.rows.start)
+                    .then(|| Beyond { left: product.tiles() - strips.steps.start, jump });
                 let place = strips.place(row, panel);
                 // SAFETY: the caller's promise.
                 unsafe {
                     if strips.goes_on() {
                         dispatch!(dot.isa(), |L| place.load::<L>(&raw mut sums));
                     }
-                    let patch = Patch { ahead, ..strips.patch(row, panel, &raw mut sums) };
+                    let patch = Patch { beyond, ..strips.patch(row, panel, &raw mut sums) };
                     vector::multiply(dot, product.format, &patch);
                     place.store(&raw mut sums, 0, place.part.rows);
                 }

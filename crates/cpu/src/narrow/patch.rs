@@ -66,14 +66,14 @@ pub(super) struct Patch {
     /// Whether it goes on with what the sums hold.
     pub goes_on: bool,
     pub steps: usize,
-    /// What of B is asked for ahead, if it is.
-    pub ahead: Option<Ahead>,
+    /// Where B goes on, if what is read next is asked for.
+    pub beyond: Option<Beyond>,
     pub sums: *mut Sums,
 }
 
 /// Where B goes on: behind the last tile of its panels, with those of another unit.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead {
+pub(super) struct Beyond {
     /// Tiles up to there, from the first of a patch.
     pub left: usize,
     /// Bytes from there to where the same panel of that unit begins.

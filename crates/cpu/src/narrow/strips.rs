@@ -134,7 +134,7 @@ impl Strips<'_> {
             shift: product.column_shifts(self.block).wrapping_add(panel * LINES),
             goes_on: self.goes_on(),
             steps: self.steps.len(),
-            ahead: None,
+            beyond: None,
             sums,
         }
     }

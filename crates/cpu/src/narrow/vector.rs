@@ -142,8 +142,8 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
         for tile in 0..patch.steps {
             let a = patch.a.add(tile * TILE + row * LINE);
             let b = patch.b.add(panel * patch.stride + tile * TILE);
-            let ahead = patch.ahead.filter(|_| row == 0).map(|ahead| {
-                let jump = if tile + TILES_AHEAD >= ahead.left { ahead.jump } else { 0 };
+            let ahead = patch.beyond.filter(|_| row == 0).map(|beyond| {
+                let jump = if tile + TILES_AHEAD >= beyond.left { beyond.jump } else { 0 };
                 b.wrapping_add(TILES_AHEAD * TILE).wrapping_add(jump)
             });
             for line in 0..LINES {
