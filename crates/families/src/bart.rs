@@ -110,7 +110,7 @@ pub(crate) fn m2m_100(config: &Config) -> Result<Family, Error> {
         base: 10_000.0,
         layout: Pairing::Halves,
         spread: Spread::Closed,
-        offset: config.size_or("pad_token_id", 1)? + 1,
+        offset: config.size_or("pad_token_id", 1)?.saturating_add(1),
         when: When::Once,
     };
     encoder_decoder(

@@ -27,7 +27,7 @@ pub(crate) fn norm(config: &Config) -> Result<Norm, Error> {
 /// Learned positions; the table's first rows, up to the padding token's, stay unused.
 pub(crate) fn positions(config: &Config) -> Result<Position, Error> {
     config.only("position_embedding_type", &[json!("absolute")])?;
-    let offset = config.size_or("pad_token_id", 1)? + 1;
+    let offset = config.size_or("pad_token_id", 1)?.saturating_add(1);
     let max = config.size_or("max_position_embeddings", 514)?.saturating_sub(offset);
     Ok(Position::Learned { max, offset })
 }
