@@ -81,8 +81,8 @@ fn neither_the_batch_nor_the_threads_change_a_bit() {
                 let cpu = || cpu(threads).taking_rows(rows);
                 for (cpu, how) in [(cpu(), "turn by turn"), (cpu().going_by_layers(), "by layers")] {
                     let found = bits(&outputs(&cpu, &together));
-                    let of = || format!("{precision:?} on {dot}, {threads} threads, {rows} rows, {how}");
-                    assert!(found == bits(&expected), "{}", of());
+                    let of = (precision, dot, threads, rows, how);
+                    assert!(found == bits(&expected), "{of:?}");
                 }
             }
             let alone = outputs(&cpu(2), &batch(&[(3, 1)]));

@@ -64,7 +64,8 @@ fn the_plan_equals_the_reference() {
 
 #[test]
 fn a_batch_of_any_size_on_any_number_of_threads_gives_the_same_bits() {
-    // With 2 and 5 threads, each takes a few rows at a time through everything between two attentions.
+    // With few rows each thread takes them through everything between two attentions, or whole sequences through all layers, or
+    // through one layer after the other.
     let team = |threads: usize, rows: usize| Cpu::new(threads).sharing_everything().taking_rows(rows);
     let teams =
         [team(1, 128), team(2, 3), team(5, 1), team(1, 7).going_by_layers(), team(3, 2).going_by_layers()];
