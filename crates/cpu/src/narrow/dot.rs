@@ -18,6 +18,8 @@ pub enum Dot {
     AvxVnni,
     /// AVX-512: `bf16` is widened; integers as with AVX2.
     Avx512,
+    /// AVX-512 VNNI, which came before its BF16: integers by `vpdpbusd`; `bf16` is widened.
+    Avx512Vnni,
     /// AVX-512 BF16 and VNNI: `vdpbf16ps` and `vpdpbusd`.
     Avx512Dot,
     /// AMX: whole tiles at a time.
@@ -26,13 +28,14 @@ pub enum Dot {
 
 impl Dot {
     /// Every one, from the weakest to the strongest, whether this machine has it or not.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Scalar,
         Self::Neon,
         Self::NeonDot,
         Self::Avx2,
         Self::AvxVnni,
         Self::Avx512,
+        Self::Avx512Vnni,
         Self::Avx512Dot,
         Self::Amx,
     ];
@@ -52,6 +55,7 @@ impl Dot {
             Self::Avx2 => "avx2",
             Self::AvxVnni => "avx-vnni",
             Self::Avx512 => "avx512",
+            Self::Avx512Vnni => "avx512-vnni",
             Self::Avx512Dot => "avx512-dot",
             Self::Amx => "amx",
         }
@@ -68,7 +72,7 @@ impl Dot {
             Self::Scalar => Isa::Scalar,
             Self::Neon | Self::NeonDot => Isa::Neon,
             Self::Avx2 | Self::AvxVnni => Isa::Avx2,
-            Self::Avx512 | Self::Avx512Dot | Self::Amx => Isa::Avx512,
+            Self::Avx512 | Self::Avx512Vnni | Self::Avx512Dot | Self::Amx => Isa::Avx512,
         }
     }
 
@@ -88,9 +92,9 @@ impl Dot {
                 #[cfg(target_arch = "x86_64")]
                 Self::AvxVnni => Self::Avx2.is_available() && is_x86_feature_detected!("avxvnni"),
                 #[cfg(target_arch = "x86_64")]
-                Self::Avx512Dot => {
-                    is_x86_feature_detected!("avx512bf16") && is_x86_feature_detected!("avx512vnni")
-                }
+                Self::Avx512Vnni => Self::Avx512.is_available() && is_x86_feature_detected!("avx512vnni"),
+                #[cfg(target_arch = "x86_64")]
+                Self::Avx512Dot => Self::Avx512Vnni.is_available() && is_x86_feature_detected!("avx512bf16"),
                 #[cfg(target_arch = "x86_64")]
                 Self::Amx => {
                     static AMX: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
@@ -99,7 +103,12 @@ impl Dot {
                 #[cfg(not(target_arch = "aarch64"))]
                 Self::Neon | Self::NeonDot => false,
                 #[cfg(not(target_arch = "x86_64"))]
-                Self::Avx2 | Self::AvxVnni | Self::Avx512 | Self::Avx512Dot | Self::Amx => false,
+                Self::Avx2
+                | Self::AvxVnni
+                | Self::Avx512
+                | Self::Avx512Vnni
+                | Self::Avx512Dot
+                | Self::Amx => false,
             }
     }
 }
@@ -113,6 +122,7 @@ impl fmt::Display for Dot {
             Self::Avx2 => "AVX2",
             Self::AvxVnni => "AVX-VNNI",
             Self::Avx512 => "AVX-512",
+            Self::Avx512Vnni => "AVX-512 VNNI",
             Self::Avx512Dot => "AVX-512 BF16 and VNNI",
             Self::Amx => "AMX",
         })

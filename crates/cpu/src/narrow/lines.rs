@@ -2,11 +2,13 @@
 
 use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
 use super::strips::Strips;
-use super::{Dot, Format, Item, LINES, Next, Product, SCALED, TILE, four, vector};
+use super::vector::Flipped;
+use super::{Dot, Format, Item, LINES, Next, Product, SCALED, TILE, UNIT, WIDE, four, vector};
 use crate::dispatch;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
 use std::mem::MaybeUninit;
+use std::ops::Range;
 
 /// Steps along k that are unpacked at once for one strip: sixteen tiles.
 const FEW_STEPS: usize = 4;
@@ -18,35 +20,49 @@ const FEW_STEPS: usize = 4;
 pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'_>) {
     if product.format == Format::Int4 {
         #[cfg(target_arch = "x86_64")]
-        if dot == Dot::Avx512Dot && product.rows <= four::FEW {
+        if matches!(dot, Dot::Avx512Vnni | Dot::Avx512Dot) && product.rows <= four::FEW {
             // SAFETY: the caller's promise.
             return unsafe { by_coded_lines(product, item, next) };
         }
         // SAFETY: the caller's promise.
         return unsafe { by_unpacked_lines(product, dot, item) };
     }
-    let mut sums = Sums::ZERO;
+    let (mut sums, mut place) = (Sums::ZERO, Flipped::PLACE);
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
-    for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
-        let jump = next.jump(product, item, panel);
+    for units in some_units(item) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             for row in strips.starts() {
-                let beyond = (row == item.rows.start)
-                    .then(|| Beyond { left: product.tiles() - strips.steps.start, jump });
-                let place = strips.place(row, panel);
+                let panels = strips.panels(&units);
+                let patch = strips.patch(row, panels.start, &raw mut sums);
                 // SAFETY: the caller's promise.
-                unsafe {
-                    if strips.goes_on() {
-                        dispatch!(dot.isa(), |L| place.load::<L>(&raw mut sums));
+                let a = unsafe { vector::left(dot, product.format, &patch, &mut place) };
+                for panel in panels.step_by(Shape::Wide.across()) {
+                    let beyond = (row == item.rows.start).then(|| {
+                        let jump = next.jump(product, item, panel);
+                        Beyond { left: product.tiles() - strips.steps.start, jump }
+                    });
+                    let place = strips.place(row, panel);
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        if strips.goes_on() {
+                            dispatch!(dot.isa(), |L| place.load::<L>(&raw mut sums));
+                        }
+                        let patch = Patch { a, beyond, ..strips.patch(row, panel, &raw mut sums) };
+                        vector::multiply(dot, product.format, &patch);
+                        place.store(&raw mut sums, 0, place.part.rows);
                     }
-                    let patch = Patch { beyond, ..strips.patch(row, panel, &raw mut sums) };
-                    vector::multiply(dot, product.format, &patch);
-                    place.store(&raw mut sums, 0, place.part.rows);
                 }
             }
         }
     }
+}
+
+/// The units of an item, some at a time: as many as stay near while many rows meet them, or one, which few rows read from front to back.
+fn some_units(item: &Item) -> impl Iterator<Item = Range<usize>> + use<> {
+    let each = if item.rows.len() <= LINES { 1 } else { WIDE };
+    let Range { start, end } = item.units;
+    (start..end).step_by(each).map(move |first| first..end.min(first + each))
 }
 
 impl Next<'_> {
@@ -65,30 +81,39 @@ impl Next<'_> {
 /// As for [`run`].
 unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     let no_shift = Sums::ZERO;
-    let (mut sums, mut place) =
-        (Sums::ZERO, MaybeUninit::<Unpacked<{ Shape::Wide.across() * SCALED }>>::uninit());
-    let to = place.as_mut_ptr().cast::<u8>();
+    let mut unpacked = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
+    let (mut sums, mut place, to) = (Sums::ZERO, Flipped::PLACE, unpacked.as_mut_ptr().cast::<u8>());
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let most = if item.rows.len() <= LINES { FEW_STEPS } else { SCALED };
-    for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
+    for units in some_units(item) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             for first in strips.steps.clone().step_by(most) {
                 let steps = first..strips.steps.end.min(first + most);
                 let (begins, ends) = (first == strips.steps.start, steps.end == strips.steps.end);
-                // SAFETY: the caller's promise; columns are filled up to four panels, and there is room for so many steps.
+                let of_panel = steps.len() * TILE;
+                // SAFETY: the caller's promise; columns are filled up to four panels, and there is room for so many units and steps.
                 unsafe {
-                    four::unpack(dot.isa(), product, panel..panel + Shape::Wide.across(), &steps, to);
+                    four::unpack(dot.isa(), product, 4 * units.start..4 * units.end, &steps, to);
                     for row in strips.starts() {
-                        let place = strips.place(row, panel);
-                        let patch = strips.patch(row, panel, &raw mut sums);
-                        let shift = if ends { patch.shift } else { (&raw const no_shift).cast() };
-                        let a = product.a_tile(row / LINES, first);
-                        let (stride, goes_on) = (steps.len() * TILE, !begins);
-                        let patch = Patch { a, b: to, stride, shift, goes_on, steps: steps.len(), ..patch };
-                        vector::multiply(dot, Format::Int8, &patch);
-                        if ends {
-                            place.store(&raw mut sums, 0, place.part.rows);
+                        let panels = strips.panels(&units);
+                        let patch = Patch {
+                            a: product.a_tile(row / LINES, first),
+                            stride: of_panel,
+                            goes_on: !begins,
+                            steps: steps.len(),
+                            ..strips.patch(row, panels.start, &raw mut sums)
+                        };
+                        let a = vector::left(dot, Format::Int8, &patch, &mut place);
+                        for panel in panels.step_by(Shape::Wide.across()) {
+                            let shift = strips.patch(row, panel, &raw mut sums).shift;
+                            let shift = if ends { shift } else { (&raw const no_shift).cast() };
+                            let b = to.add((panel - 4 * units.start) * of_panel);
+                            vector::multiply(dot, Format::Int8, &Patch { a, b, shift, ..patch });
+                            if ends {
+                                let place = strips.place(row, panel);
+                                place.store(&raw mut sums, 0, place.part.rows);
+                            }
                         }
                     }
                 }

@@ -299,7 +299,7 @@ impl Product {
             Format::Int4 => FEW_ROWS_OF_FOUR,
         };
         let by_lines = dot == Dot::Amx && self.rows <= few;
-        if by_lines && Dot::Avx512Dot.is_available() { Dot::Avx512Dot } else { dot }
+        if by_lines && Dot::Avx512Vnni.is_available() { Dot::Avx512Vnni } else { dot }
     }
 
     /// Tiles along k.

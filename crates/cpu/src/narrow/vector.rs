@@ -6,8 +6,11 @@
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
 use super::patch::{Patch, Shape, Sums};
-use super::{Dot, Format, LINE, LINES, TILE};
+use super::{Dot, Format, LINE, LINES, SCALED, TILE};
+use crate::dispatch;
 use crate::gemm::prefetch;
+use crate::lanes::Lanes;
+use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "aarch64")]
 mod neon;
@@ -17,6 +20,8 @@ mod x86;
 
 /// How many tiles ahead lines of B are asked for.
 const TILES_AHEAD: usize = 2;
+/// Lines between two questions whether there are more: counting costs a quarter of the instructions else.
+const UNROLLED: usize = 4;
 
 /// Sixteen sums, and what they are made of.
 trait Step: Copy {
@@ -65,10 +70,66 @@ trait Step: Copy {
     unsafe fn store(self, to: *mut f32);
 }
 
+/// Room for a block of k of sixteen rows of integers.
+#[repr(align(64))]
+pub(super) struct Flipped(MaybeUninit<[[u8; TILE]; SCALED]>);
+
+impl Flipped {
+    pub const PLACE: Self = Self(MaybeUninit::uninit());
+}
+
+/// A of a patch as `dot` wants it. `vpdpbusd` multiplies integers without signs by those with signs: for it, A is made 128 more than it is,
+/// in `place`.
+///
+/// # Safety
+/// The machine has `dot`; as [`Patch`] says.
+pub(super) unsafe fn left(dot: Dot, format: Format, patch: &Patch, place: &mut Flipped) -> *const u8 {
+    let flips = matches!(dot, Dot::AvxVnni | Dot::Avx512Vnni | Dot::Avx512Dot) && format.is_integers();
+    if !flips {
+        return patch.a;
+    }
+    // SAFETY: the caller's promise.
+    unsafe { dispatch!(dot.isa(), flip(patch, place)) };
+    place.0.as_ptr().cast()
+}
+
+/// # Safety
+/// The machine has `L`'s instructions; as [`Patch`] says.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
+unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Flipped) {
+    let to = place.0.as_mut_ptr().cast::<u8>();
+    for tile in 0..patch.steps {
+        for row in 0..together(patch.rows) {
+            let at = tile * TILE + row * LINE;
+            // SAFETY: the caller's promise; there is room for as many tiles as a block has.
+            unsafe {
+                // A loop, because `map` on arrays is not inlined, and would not have the instructions.
+                let mut line = patch.a.add(at).cast::<[u8; LINE]>().read();
+                for byte in &mut line {
+                    *byte ^= 128;
+                }
+                to.add(at).cast::<[u8; LINE]>().write(line);
+            }
+        }
+    }
+}
+
+/// Rows that meet in registers where there are so many: sometimes more than count, and tiles have them.
+fn together(rows: usize) -> usize {
+    match rows {
+        ..=4 => rows,
+        5..=6 => 6,
+        7..=8 => 8,
+        9..=12 => 12,
+        _ => LINES,
+    }
+}
+
 /// Adds a patch's product to its sums. B in four bits was unpacked before.
 ///
 /// # Safety
-/// The machine has `dot`, which is not AMX; as [`Patch`] says.
+/// The machine has `dot`, which is not AMX; as [`Patch`] says, with A from [`left`].
 pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
     // SAFETY: the caller's promise.
     unsafe {
@@ -82,11 +143,11 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
             #[cfg(not(target_arch = "aarch64"))]
             Dot::Neon | Dot::NeonDot => unreachable!("this machine has no {dot}"),
             #[cfg(target_arch = "x86_64")]
-            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => {
+            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
                 x86::multiply(dot, format, patch);
             }
             #[cfg(not(target_arch = "x86_64"))]
-            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => {
+            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
                 unreachable!("this machine has no {dot}")
             }
         }
@@ -146,20 +207,22 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
                 let jump = if tile + TILES_AHEAD >= beyond.left { beyond.jump } else { 0 };
                 b.wrapping_add(TILES_AHEAD * TILE).wrapping_add(jump)
             });
-            for line in 0..LINES {
-                if let Some(ahead) = ahead {
-                    for p in 0..P {
-                        prefetch(ahead.wrapping_add(p * patch.stride + line * LINE).cast());
+            for first in (0..LINES).step_by(UNROLLED) {
+                for line in first..first + UNROLLED {
+                    if let Some(ahead) = ahead {
+                        for p in 0..P {
+                            prefetch(ahead.wrapping_add(p * patch.stride + line * LINE).cast());
+                        }
                     }
-                }
-                let mut right = [S::right(b.add(line * LINE)); P];
-                for p in 1..P {
-                    right[p] = S::right(b.add(p * patch.stride + line * LINE));
-                }
-                for i in 0..M {
-                    let left = S::left(*a.add(i * LINE + line * 4).cast::<u32>());
-                    for p in 0..P {
-                        sums[i][p] = sums[i][p].add(left, right[p]);
+                    let mut right = [S::right(b.add(line * LINE)); P];
+                    for p in 1..P {
+                        right[p] = S::right(b.add(p * patch.stride + line * LINE));
+                    }
+                    for i in 0..M {
+                        let left = S::left(*a.add(i * LINE + line * 4).cast::<u32>());
+                        for p in 0..P {
+                            sums[i][p] = sums[i][p].add(left, right[p]);
+                        }
                     }
                 }
             }

@@ -159,9 +159,11 @@ impl Product {
                 #[cfg(not(target_arch = "aarch64"))]
                 Dot::Neon | Dot::NeonDot => unreachable!("this machine has no {dot}"),
                 #[cfg(target_arch = "x86_64")]
-                Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => x86::run(dot, &item),
+                Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
+                    x86::run(dot, &item);
+                }
                 #[cfg(not(target_arch = "x86_64"))]
-                Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Dot | Dot::Amx => {
+                Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
                     unreachable!("this machine has no {dot}")
                 }
             }

@@ -17,7 +17,7 @@ pub(super) unsafe fn run(dot: Dot, item: &Item<'_>) {
             Dot::Scalar | Dot::Neon | Dot::NeonDot => unreachable!("{dot} multiplies elsewhere"),
             Dot::Avx2 | Dot::Avx512 => by_coding!(coding, avx2(item)),
             Dot::AvxVnni => by_coding!(coding, avx_vnni(item)),
-            Dot::Avx512Dot => by_coding!(coding, avx512(item, item.rows.start)),
+            Dot::Avx512Vnni | Dot::Avx512Dot => by_coding!(coding, avx512(item, item.rows.start)),
             Dot::Amx => {
                 let row = super::amx::run(item);
                 by_coding!(coding, avx512(item, row));

@@ -1,7 +1,7 @@
 //! Steps for AVX2, AVX-VNNI, AVX-512, and AVX-512 BF16 and VNNI.
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
-use super::{Patch, Step, rows};
+use super::{Patch, Step, rows, together};
 use crate::narrow::{Dot, Format};
 use std::arch::x86_64::{
     __m256, __m256i, __m512, __m512bh, __m512i, _mm256_abs_epi8, _mm256_add_epi32, _mm256_and_si256,
@@ -24,11 +24,11 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
                 unreachable!("{dot} multiplies elsewhere")
             }
             (Dot::Avx2 | Dot::AvxVnni, Format::Bf16) => bf16_avx2(patch),
-            (Dot::Avx512, Format::Bf16) => bf16_avx512(patch),
+            (Dot::Avx512 | Dot::Avx512Vnni, Format::Bf16) => bf16_avx512(patch),
             (Dot::Avx512Dot, Format::Bf16) => bf16_dot(patch),
             (Dot::Avx2 | Dot::Avx512, Format::Int8 | Format::Int4) => int8_avx2(patch),
             (Dot::AvxVnni, Format::Int8 | Format::Int4) => int8_avx_vnni(patch),
-            (Dot::Avx512Dot, Format::Int8 | Format::Int4) => int8_dot(patch),
+            (Dot::Avx512Vnni | Dot::Avx512Dot, Format::Int8 | Format::Int4) => int8_dot(patch),
         }
     }
 }
@@ -51,10 +51,25 @@ kernel!(int8_avx2, "avx2,fma", Signs, 4, 1);
 kernel!(int8_avx_vnni, "avx2,fma,avxvnni", Vnni2, 5, 1);
 kernel!(bf16_avx512, "avx512f,avx512dq,avx512bw,avx512vl", Widened512, 4, 4);
 kernel!(bf16_dot, "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16", Pairs, 4, 4);
-kernel!(int8_dot, "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni", Vnni512, 4, 4);
 
-/// The bits that make an integer 128 more without its sign.
-const UNSIGNED: u32 = 0x8080_8080;
+/// # Safety
+/// The machine has AVX-512 F, DQ, BW, VL and VNNI; as for [`multiply`].
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni")]
+unsafe fn int8_dot(patch: &Patch) {
+    let patch = &Patch { rows: together(patch.rows), ..*patch };
+    // SAFETY: the caller's promise; tiles have the rows that do not count, and their sums have a place.
+    unsafe {
+        match patch.rows {
+            1 => rows::<Vnni512, 1, 4>(patch),
+            2 => rows::<Vnni512, 2, 4>(patch),
+            3 => rows::<Vnni512, 3, 4>(patch),
+            4 => rows::<Vnni512, 4, 4>(patch),
+            6 => rows::<Vnni512, 6, 4>(patch),
+            12 => rows::<Vnni512, 12, 2>(patch),
+            _ => rows::<Vnni512, 8, 2>(patch),
+        }
+    }
+}
 
 /// Two registers of `f32`, to which widened `bf16` are added one by one.
 #[derive(Clone, Copy)]
@@ -283,7 +298,7 @@ impl Step for Signs {
     }
 }
 
-/// `vpdpbusd` on two registers: A is taken as 128 more than it is, and 128 times B is taken away at the end.
+/// `vpdpbusd` on two registers: A was made 128 more than it is, and 128 times B is taken away at the end.
 #[derive(Clone, Copy)]
 struct Vnni2([__m256i; 2]);
 
@@ -315,7 +330,7 @@ impl Step for Vnni2 {
     #[inline(always)]
     unsafe fn left(word: u32) -> __m256i {
         // SAFETY: the caller's promise.
-        unsafe { _mm256_set1_epi32((word ^ UNSIGNED).cast_signed()) }
+        unsafe { _mm256_set1_epi32(word.cast_signed()) }
     }
 
     #[inline(always)]
@@ -371,7 +386,7 @@ impl Step for Vnni512 {
     #[inline(always)]
     unsafe fn left(word: u32) -> __m512i {
         // SAFETY: the caller's promise.
-        unsafe { _mm512_set1_epi32((word ^ UNSIGNED).cast_signed()) }
+        unsafe { _mm512_set1_epi32(word.cast_signed()) }
     }
 
     #[inline(always)]
