@@ -151,7 +151,7 @@ impl Data {
                     });
                     worker.barrier();
                     let workers = worker.count;
-                    worker.share(self.product.items(workers), |item| {
+                    worker.share(self.product.items(dot, workers), |item| {
                         self.product.run_item(dot, item, workers);
                     });
                     worker.barrier();

@@ -87,7 +87,7 @@ impl Pair<'_> {
         let Call { outputs, run, worker, .. } = self.call;
         let (y, gate) = (outputs[0], outputs[1]);
         let products = self.of(&(0..y.width), (gate.data, y.width), (y.data, y.width));
-        worker.share(products[0].items(worker.count), |item| {
+        worker.share(products[0].items(run.dot, worker.count), |item| {
             // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
             // has this item.
             unsafe { narrow::Product::run_items(&products, run.dot, item, worker.count) };

@@ -248,7 +248,7 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
 /// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
 pub(super) unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product) {
     let workers = call.worker.count;
-    call.worker.share(product.items(workers), |item| {
+    call.worker.share(product.items(call.run.dot, workers), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
         // this item.
         unsafe { product.run_item(call.run.dot, item, workers) };

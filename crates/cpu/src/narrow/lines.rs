@@ -3,7 +3,7 @@
 use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
 use super::strips::Strips;
 use super::vector::Flipped;
-use super::{Dot, Format, Item, LINES, Next, Product, SCALED, TILE, UNIT, WIDE, four, vector};
+use super::{Dot, Format, Item, LINES, Next, Product, SCALED, TILE, UNIT, WIDE, WIDEST, four, vector};
 use crate::dispatch;
 #[cfg(target_arch = "x86_64")]
 use crate::isa::Isa;
@@ -29,7 +29,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'
     }
     let (mut sums, mut place) = (Sums::ZERO, Flipped::PLACE);
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
-    for units in some_units(item) {
+    for units in some_units(item, WIDEST) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             for row in strips.starts() {
@@ -59,8 +59,8 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'
 }
 
 /// The units of an item, some at a time: as many as stay near while many rows meet them, or one, which few rows read from front to back.
-fn some_units(item: &Item) -> impl Iterator<Item = Range<usize>> + use<> {
-    let each = if item.rows.len() <= LINES { 1 } else { WIDE };
+fn some_units(item: &Item, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    let each = if item.rows.len() <= LINES { 1 } else { most };
     let Range { start, end } = item.units;
     (start..end).step_by(each).map(move |first| first..end.min(first + each))
 }
@@ -85,7 +85,7 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     let (mut sums, mut place, to) = (Sums::ZERO, Flipped::PLACE, unpacked.as_mut_ptr().cast::<u8>());
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let most = if item.rows.len() <= LINES { FEW_STEPS } else { SCALED };
-    for units in some_units(item) {
+    for units in some_units(item, WIDE) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             for first in strips.steps.clone().step_by(most) {

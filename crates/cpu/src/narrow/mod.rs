@@ -70,7 +70,7 @@ const SCALED: usize = 16;
 const TALLEST: usize = 8;
 /// The most columns of an item, in units.
 const WIDEST: usize = 8;
-/// The same for one worker: B of a block and of the next one leave the second cache room for A.
+/// The same for one worker with AMX: B of a block and of the next one leave the second cache room for A.
 const WIDE: usize = 2;
 /// Up to here, lines of integers are read a little faster than tiles of them.
 const FEW_ROWS: usize = 4;
@@ -206,13 +206,13 @@ unsafe impl Sync for Product {}
 
 impl Product {
     /// The number of independent work items for so many workers. Together they are the whole product, in any order.
-    pub fn items(&self, workers: usize) -> usize {
-        let (down, across) = self.cut(workers);
+    pub fn items(&self, dot: Dot, workers: usize) -> usize {
+        let (down, across) = self.cut(dot, workers);
         down * across
     }
 
     /// Items from top to bottom, and from left to right: as large as may be for one worker, else as many as keep all busy.
-    fn cut(&self, workers: usize) -> (usize, usize) {
+    fn cut(&self, dot: Dot, workers: usize) -> (usize, usize) {
         let pairs = self.rows.div_ceil(2 * LINES);
         let units = self.units().len();
         let down = pairs.div_ceil(TALLEST);
@@ -224,7 +224,8 @@ impl Product {
             Format::Int4 => WIDE,
         };
         if workers == 1 {
-            return (down, units.div_ceil(WIDE));
+            let wide = if dot == Dot::Amx { WIDE } else { WIDEST };
+            return (down, units.div_ceil(wide));
         }
         let work = self.rows.max(LINES) * self.k * units * UNIT / down;
         let enough = ENOUGH_ITEMS.div_ceil(down).min(units).min(work / SMALLEST);
@@ -234,7 +235,7 @@ impl Product {
     /// Computes item number `item` of those for so many workers by the instructions of `dot`.
     ///
     /// # Safety
-    /// The machine has `dot`; `item < self.items(workers)`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes
+    /// The machine has `dot`; `item < self.items(dot, workers)`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes
     /// that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items of this product.
     pub unsafe fn run_item(&self, dot: Dot, item: usize, workers: usize) {
@@ -248,7 +249,7 @@ impl Product {
     /// As for [`Product::run_item`], for each of them; one may read what those before it wrote to the columns of this item.
     pub unsafe fn run_items(products: &[Self], dot: Dot, item: usize, workers: usize) {
         for (at, product) in products.iter().enumerate() {
-            let cut = product.cut(workers);
+            let cut = product.cut(dot, workers);
             let this = product.item(cut, item);
             // Who does this item may well do that one next.
             let (then, number) = match products.get(at + 1) {

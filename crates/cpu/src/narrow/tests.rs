@@ -154,7 +154,7 @@ impl Case {
 /// As for [`Product::run_item`].
 unsafe fn run(product: &Product, dot: Dot, random: &mut Random) {
     let workers = 1 + random.below(3);
-    let mut items: Vec<usize> = (0..product.items(workers)).collect();
+    let mut items: Vec<usize> = (0..product.items(dot, workers)).collect();
     random.shuffle(&mut items);
     for item in items {
         // SAFETY: the caller's promise.
@@ -452,7 +452,10 @@ fn items_cover_everything_and_are_never_empty() {
             then: Then::Nothing,
             target: Target::Wide,
         };
-        for (down, across) in [1, 2].map(|workers| product.cut(workers)) {
+        for (down, across) in [Dot::Scalar, Dot::Amx]
+            .into_iter()
+            .flat_map(|dot| [1, 2].map(|workers| product.cut(dot, workers)))
+        {
             for (len, count) in [(rows.div_ceil(2 * LINES), down), (columns.div_ceil(UNIT), across)] {
                 let parts: Vec<_> = (0..count).map(|index| part(len, count, index)).collect();
                 assert!(parts.iter().all(|part| !part.is_empty()));

@@ -5,6 +5,7 @@ use glassformer_graph::{Capacity, Graph, Node, Op, Rows, Side};
 use super::band::{LONGEST, NARROW_ROWS, ROWS};
 use super::precision::Precision;
 use crate::kernels::Kernel;
+use crate::narrow::Dot;
 
 /// What somebody asked for.
 #[derive(Clone, Copy, Default)]
@@ -35,9 +36,10 @@ impl Deal {
         graph: &Graph,
         capacity: &Capacity,
         (workers, Asked { rows, by_layers }): (usize, Asked),
-        precision: Precision,
+        (precision, dot): (Precision, Dot),
     ) -> (Self, Option<(Self, Capacity)>) {
-        let usual = if precision == Precision::F32 { ROWS } else { NARROW_ROWS };
+        let fast = precision != Precision::F32 && dot == Dot::Amx;
+        let usual = if fast { NARROW_ROWS } else { ROWS };
         let worth = if precision == Precision::F32 { ROWS } else { worth(graph) };
         let by_layers = by_layers || bytes(graph, precision) > NEAR;
         let apart = Self {

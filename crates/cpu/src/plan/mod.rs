@@ -159,7 +159,8 @@ impl Backend for Cpu {
     ) -> Result<Box<dyn Runner>, Error> {
         let tiles = has_tiles(self.dot) && !has_wide_gradient(graph);
         let choice = Choice { rule: &self.rule, weights, tiles: tiles && self.is_near(&[]) };
-        let (deal, few) = Deal::of(graph, capacity, (self.team.size(), self.asked), self.rule.precision);
+        let numbers = (self.rule.precision, self.dot);
+        let (deal, few) = Deal::of(graph, capacity, (self.team.size(), self.asked), numbers);
         let mut many = Draft::of(graph, capacity, &choice, deal);
         let few = few.filter(|_| !many.holds_pairs()).map(|(deal, capacity)| {
             let mut few = Draft::of(graph, &capacity, &choice, deal);

@@ -285,13 +285,13 @@ impl Job<'_, '_> {
         let (desk, size) = (&mut self.desk, op.size);
         // SAFETY: the caller's promise.
         let tile = unsafe { desk.scorer.load(&self.call, keys, key_head, start) };
-        let width = inputs[1].width;
+        let stride = tile.values.1 as isize;
         for v in 0..tile.live.div_ceil(LANES) {
             let from = tile.values.0[v];
             let into = desk.values[v * LANES * size..].as_mut_ptr();
             let lanes = 0..(tile.live - v * LANES).min(LANES);
             // SAFETY: the values of live keys are there, and room for them.
-            unsafe { dispatch!(run.isa, |L| L::turn(from, width as isize, lanes, size, into)) };
+            unsafe { dispatch!(run.isa, |L| L::turn(from, stride, lanes, size, into)) };
         }
         for (j, key) in desk.keys.chunks_exact_mut(size).take(tile.live).enumerate() {
             // SAFETY: the caller's promise.

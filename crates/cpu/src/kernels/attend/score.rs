@@ -14,13 +14,16 @@ use super::tile::{Call, Part, Tile};
 use super::tiles::{self, Desk, Queries};
 use crate::lanes::LANES;
 
+/// So many queries are worth a copy of the values that they mix.
+const MANY: usize = 16;
+
 /// Computes scores, a part and a tile at a time. The two may be set in any order.
 pub(super) struct Scorer<'s> {
     /// The queries of the part, `[count, size]`; for Transformer-XL q + u.
     pub queries: &'s mut [f32],
     /// For Transformer-XL the queries + v.
     pub shifted: &'s mut [f32],
-    /// Turned keys, where they do not lie turned already.
+    /// Turned keys, where they do not lie turned already, and values, where rows that lie far apart are read often.
     turned: &'s mut [f32],
     /// Where narrow numbers are multiplied, if they are.
     desk: Option<Desk<'s>>,
@@ -40,7 +43,7 @@ impl<'s> Scorer<'s> {
             Relative::TransformerXl => queries * op.size,
         };
         let [lines, turned] = Bias::lengths(op, queries);
-        [queries * op.size, shifted, TILE * op.size, lines, turned, tiles::length(op, queries)]
+        [queries * op.size, shifted, 2 * TILE * op.size, lines, turned, tiles::length(op, queries)]
     }
 
     /// How much more it can use.
@@ -110,7 +113,7 @@ impl<'s> Scorer<'s> {
             let mut tile = Tile::find(call, keys, head, start);
             match &mut self.desk {
                 Some(desk) => desk.load(call, &mut tile, keys, head),
-                None => tile.turn(call, keys, head, self.turned),
+                None => tile.turn(call, keys, head, (self.turned, self.part.count() >= MANY)),
             }
             tile
         }

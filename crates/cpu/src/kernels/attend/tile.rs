@@ -114,14 +114,22 @@ impl Tile {
         tile
     }
 
-    /// Turns keys that are rows into `turned`.
+    /// Turns keys that are rows into `near`, and puts their values behind them if `many` queries mix them: rows of a wide matrix each lie
+    /// in a page of their own.
     ///
     /// # Safety
-    /// Keys and values are valid for reads; `turned` holds `64 · size` numbers and outlives the tile.
-    pub unsafe fn turn(&mut self, call: &Call<'_>, keys: &KeySpan, head: usize, turned: &mut [f32]) {
+    /// Keys and values are valid for reads; `near` holds twice `64 · size` numbers and outlives the tile.
+    pub unsafe fn turn(
+        &mut self,
+        call: &Call<'_>,
+        keys: &KeySpan,
+        head: usize,
+        (near, many): (&mut [f32], bool),
+    ) {
         let Call { op, inputs, run, .. } = *call;
         let Keys::Rows(_) = op.keys else { return };
         let width = inputs[1].width;
+        let (turned, values) = near.split_at_mut(TILE * op.size);
         for v in 0..self.live.div_ceil(LANES) {
             let j = self.start + v * LANES;
             let lanes = 0..(keys.end - j).min(LANES);
@@ -130,12 +138,21 @@ impl Tile {
             // SAFETY: keys up to the sequence's end are rows of both inputs.
             unsafe {
                 let from = inputs[1].data.add(at);
+                let count = lanes.len();
                 dispatch!(run.isa, |L| L::turn(from, width as isize, lanes, op.size, into));
                 self.keys[v] = into;
                 self.values.0[v] = inputs[2].data.add(at);
+                if many {
+                    let near = values[v * LANES * op.size..].as_mut_ptr();
+                    for row in 0..count {
+                        let from = inputs[2].data.add(at + row * width);
+                        std::ptr::copy_nonoverlapping(from, near.add(row * op.size), op.size);
+                    }
+                    self.values.0[v] = near;
+                }
             }
         }
-        self.values.1 = width;
+        self.values.1 = if many { op.size } else { width };
     }
 }
 
