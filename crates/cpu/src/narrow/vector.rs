@@ -20,7 +20,7 @@ mod x86;
 
 /// How many tiles ahead lines of B are asked for.
 const TILES_AHEAD: usize = 2;
-/// Lines between two questions whether there are more: counting costs a quarter of the instructions else.
+/// Lines between two questions whether there are more: else a fifth of the instructions would be counting.
 const UNROLLED: usize = 4;
 
 /// Sixteen sums, and what they are made of.

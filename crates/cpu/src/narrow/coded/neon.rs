@@ -30,15 +30,7 @@ pub(super) unsafe fn run(dot: Dot, item: &Item<'_>) {
         match dot {
             Dot::Neon => by_coding!(coding, plain(item)),
             Dot::NeonDot => by_coding!(coding, sdot(item)),
-            Dot::Scalar
-            | Dot::Avx2
-            | Dot::AvxVnni
-            | Dot::Avx512
-            | Dot::Avx512Vnni
-            | Dot::Avx512Dot
-            | Dot::Amx => {
-                unreachable!("{dot} multiplies elsewhere")
-            }
+            _ => unreachable!("{dot} multiplies elsewhere"),
         }
     }
 }

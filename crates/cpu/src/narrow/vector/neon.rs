@@ -20,18 +20,7 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
             (Dot::Neon | Dot::NeonDot, Format::Bf16) => bf16(patch),
             (Dot::Neon, Format::Int8 | Format::Int4) => int8(patch),
             (Dot::NeonDot, Format::Int8 | Format::Int4) => int8_dot(patch),
-            (
-                Dot::Scalar
-                | Dot::Avx2
-                | Dot::AvxVnni
-                | Dot::Avx512
-                | Dot::Avx512Vnni
-                | Dot::Avx512Dot
-                | Dot::Amx,
-                _,
-            ) => {
-                unreachable!("{dot} multiplies elsewhere")
-            }
+            _ => unreachable!("{dot} multiplies elsewhere"),
         }
     }
 }
