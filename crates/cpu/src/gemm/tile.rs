@@ -167,18 +167,23 @@ impl Block<'_> {
         unsafe { product.then.run::<L>(&part) };
     }
 
-    /// What the register tile over `panels` fetches of A: its share of the next strip. A copy is in L2 already.
+    /// What the register tile over `panels` fetches of A: its share of the next strip, or, where A is copied, of the next block.
     #[inline(always)]
     fn a_ahead(&self, strip: usize, row_end: usize, panels: Range<usize>) -> Ahead {
         let Self { product, tile, k, k_end, .. } = *self;
-        let Matrix { start, row: stride, .. } = product.a;
+        let Matrix { start, row: stride, column } = product.a;
+        let across = tile.panel_end - tile.panel;
+        let next = self.steps().min(product.k - k_end);
+        if self.copied {
+            let share = |panel: usize| next * (strip * across + panel - tile.panel) / (self.strips * across);
+            let [from, to] = [share(panels.start), share(panels.end)];
+            let start = start.wrapping_add(tile.row * stride + (k_end + from) * column);
+            return Ahead { start, stride: column, count: to - from, len: self.rows() };
+        }
         // After the last strip comes the first one of the next block.
-        let (row, k, steps) = match self.strips - strip {
-            _ if self.copied => (0, k, 0),
-            1 => (0, k_end, self.steps().min(product.k - k_end)),
-            _ => (row_end, k, self.steps()),
-        };
-        let share = |panel: usize| steps * (panel - tile.panel) / (tile.panel_end - tile.panel);
+        let (row, k, steps) =
+            if strip + 1 < self.strips { (row_end, k, self.steps()) } else { (0, k_end, next) };
+        let share = |panel: usize| steps * (panel - tile.panel) / across;
         let start = start.wrapping_add((tile.row + row) * stride + k + share(panels.start));
         Ahead { start, stride, count: self.rows() - row, len: share(panels.end) - share(panels.start) }
     }
