@@ -48,13 +48,8 @@ fn main() {
             println!("\n{format:?} on {dot}: median of {rounds} rounds, with the narrowing of A");
             println!("{:>20}  {:>26}  {:>26}  two/one", "rows × k × columns", "1 thread", "2 threads");
             for shape in LARGE {
-                let limit = |team: &Team| {
-                    if dot == Dot::Amx {
-                        ceilings::tiles(format, team).map_or(f64::NAN, |rate| rate / 1e12)
-                    } else {
-                        f64::NAN
-                    }
-                };
+                let limit =
+                    |team: &Team| ceilings::narrow(dot, format, team).map_or(f64::NAN, |rate| rate / 1e12);
                 report(rounds, &teams, dot, &Data::new(format, shape), "TOP/s", limit);
             }
             for shape in FEW {

@@ -5,12 +5,13 @@
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};
-use crate::narrow::Format;
+use crate::narrow::{Dot, Format, alone};
 use crate::team::Team;
 
 /// Multiply-adds of `f32` in a second, on registers alone.
@@ -98,10 +99,29 @@ unsafe fn add_up<L: Lanes>(from: *const f32, count: usize) -> f32 {
     }
 }
 
-/// Operations in a second of AMX on tiles in registers alone, two for each multiply-add; none where there is no AMX.
+/// Operations in a second of the instruction that multiplies narrow numbers, on registers alone, two for each multiply-add. None where
+/// they are widened first, or take several instructions: then multiply-adds of `f32` are as fast.
+///
+/// # Panics
+/// If this machine does not have `dot`.
+pub fn narrow(dot: Dot, format: Format, team: &Team) -> Option<f64> {
+    const STEPS: usize = 1_500_000;
+    if dot == Dot::Amx {
+        return tiles(format, team);
+    }
+    let done = AtomicUsize::new(0);
+    let seconds = timed(|| {
+        team.run(&|_| {
+            done.fetch_add(alone(dot, format, STEPS).unwrap_or(0), Ordering::Relaxed);
+        });
+    });
+    let done = done.into_inner();
+    (done > 0).then(|| 2.0 * done as f64 / seconds)
+}
+
+/// By AMX.
 #[cfg(target_arch = "x86_64")]
-pub fn tiles(format: Format, team: &Team) -> Option<f64> {
-    use crate::narrow::Dot;
+fn tiles(format: Format, team: &Team) -> Option<f64> {
     use std::arch::asm;
     const STEPS: usize = 20_000;
     /// Palette 1; eight registers of 64 bytes and sixteen lines.
@@ -153,7 +173,7 @@ pub fn tiles(format: Format, team: &Team) -> Option<f64> {
 
 /// There is no AMX elsewhere.
 #[cfg(not(target_arch = "x86_64"))]
-pub fn tiles(_: Format, _: &Team) -> Option<f64> {
+fn tiles(_: Format, _: &Team) -> Option<f64> {
     None
 }
 
@@ -166,16 +186,20 @@ fn timed(work: impl FnOnce()) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::narrow::Dot;
     use std::num::NonZeroUsize;
 
     #[test]
-    fn ceilings_are_positive_and_tiles_are_told_where_there_are_some() {
+    fn ceilings_are_positive_and_those_of_narrow_numbers_are_told_where_there_are_some() {
         let team = Team::new(NonZeroUsize::MIN);
         assert!(multiply_adds(Isa::best(), &team) > 0.0);
         assert!(reading(Isa::best(), &team, &vec![0.0; 4096], 2) > 0.0);
-        for format in Format::ALL {
-            assert_eq!(tiles(format, &team).is_some(), Dot::Amx.is_available());
+        for dot in Dot::available() {
+            let [halves, integers, codes] = Format::ALL.map(|format| narrow(dot, format, &team));
+            assert_eq!(halves.is_some(), matches!(dot, Dot::Avx512Dot | Dot::Amx), "{dot}");
+            let no_integers = matches!(dot, Dot::Scalar | Dot::Neon | Dot::Avx2 | Dot::Avx512);
+            assert_eq!(integers.is_none(), no_integers, "{dot}");
+            assert_eq!(codes.is_none(), no_integers, "{dot}");
+            assert!([halves, integers, codes].into_iter().flatten().all(|rate| rate > 0.0), "{dot}");
         }
     }
 }

@@ -50,6 +50,7 @@ pub use kind::Kind;
 pub use rows::Narrowing;
 pub use table::Table;
 pub use turn::{Turn, Turning};
+pub(crate) use vector::alone;
 pub use weight::Weight;
 
 /// Bytes of a line: a cache line, and a row of an AMX tile.

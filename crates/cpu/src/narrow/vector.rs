@@ -10,6 +10,7 @@ use super::{Dot, Format, LINE, LINES, SCALED, TILE};
 use crate::dispatch;
 use crate::gemm::prefetch;
 use crate::lanes::Lanes;
+use std::hint::black_box;
 use std::mem::MaybeUninit;
 
 #[cfg(target_arch = "aarch64")]
@@ -152,6 +153,52 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
             }
         }
     }
+}
+
+/// What one instruction of `dot` multiplies, so many times on registers alone: the multiply-adds that were done. None where numbers
+/// are widened first, or take several instructions.
+pub(crate) fn alone(dot: Dot, format: Format, times: usize) -> Option<usize> {
+    assert!(dot.is_available(), "this machine does not have {dot}");
+    // SAFETY: this machine has the instructions.
+    unsafe {
+        match dot {
+            #[cfg(target_arch = "aarch64")]
+            Dot::NeonDot => neon::alone(format, times),
+            #[cfg(target_arch = "x86_64")]
+            Dot::AvxVnni | Dot::Avx512Vnni | Dot::Avx512Dot => x86::alone(dot, format, times),
+            _ => None,
+        }
+    }
+}
+
+/// Steps onto `N` sums, which do not wait for each other. The result is how many multiply-adds there were.
+///
+/// # Safety
+/// The machine has `S`'s instructions, and `S` is of `format`.
+#[inline(always)]
+unsafe fn steps_alone<S: Step, const N: usize>(format: Format, times: usize) -> usize {
+    // SAFETY: the caller's promise; the line and the sums have the size and the place that a step wants.
+    unsafe {
+        let mut place = black_box(Flipped(MaybeUninit::zeroed()));
+        let lines = (&raw mut place).cast::<f32>();
+        let (left, right) = (S::left(black_box(0)), S::right(lines.cast()));
+        // Whatever they begin with, the compiler must not know that it is the same, and add it up once for all.
+        let mut sums = [S::zero(); N];
+        for (at, sum) in sums.iter_mut().enumerate() {
+            *sum = S::load(lines.add(at * LINES));
+        }
+        for _ in 0..times {
+            for sum in &mut sums {
+                *sum = sum.add(left, right);
+            }
+        }
+        for (at, sum) in sums.iter().enumerate() {
+            sum.store(lines.add(at * LINES));
+        }
+        black_box(place);
+    }
+    // Sixteen columns, and a sixteenth of a line of A.
+    times * N * format.depth()
 }
 
 /// All rows of a patch, `M` at a time, and its panels, `P` at a time.

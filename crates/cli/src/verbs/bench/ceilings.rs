@@ -4,8 +4,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 
 use glassformer::cpu::ceilings;
-use glassformer::cpu::isa::Isa;
-use glassformer::cpu::narrow::Format;
+use glassformer::cpu::narrow::{Dot, Format};
 use glassformer::cpu::team::Team;
 use glassformer::tensor::{Buffer, Coding};
 use glassformer::{Backend, Cpu};
@@ -21,8 +20,8 @@ const MOST_BYTES: usize = 1 << 30;
 pub struct Ceilings {
     /// Operations of `f32`.
     multiply_adds: f64,
-    /// Operations of tiles, where the weights' format has some.
-    tiles: Option<f64>,
+    /// Operations of what multiplies numbers in the weights' format, where that is not the same.
+    narrow: Option<(Dot, f64)>,
     /// Bytes, of as many as the weights have.
     pub reading: f64,
     bytes: usize,
@@ -32,39 +31,40 @@ impl Ceilings {
     /// On as many threads as `cpu` has; `bytes` is what its weights take, and `stored` what most are stored in.
     pub fn measure(cpu: &Cpu, bytes: usize, stored: Option<Coding>) -> Self {
         let team = Team::new(NonZeroUsize::new(cpu.threads()).unwrap_or(NonZeroUsize::MIN));
-        let isa = Isa::best();
+        let (dot, isa) = (cpu.dot(), cpu.dot().isa());
         let bytes = bytes.clamp(1 << 20, MOST_BYTES);
         let mut numbers = Buffer::zeros(bytes / 4);
         numbers.fill_with(|| 1.0); // pages that nobody wrote to are one and the same
         let times = (1_usize << 28).div_ceil(bytes);
         let best = |measure: &dyn Fn() -> f64| (0..TRIES).map(|_| measure()).fold(0.0, f64::max);
-        let tiles = |format: Format| {
-            let measured = best(&|| ceilings::tiles(format, &team).unwrap_or(0.0));
-            (measured > 0.0).then_some(measured / 1e9)
+        let narrow = |format: Format| {
+            let measured = best(&|| ceilings::narrow(dot, format, &team).unwrap_or(0.0));
+            (measured > 0.0).then_some((dot, measured / 1e9))
         };
         Self {
             multiply_adds: best(&|| 2.0 * ceilings::multiply_adds(isa, &team)) / 1e9,
-            tiles: cpu.format(stored).and_then(tiles),
+            narrow: cpu.format(stored).and_then(narrow),
             reading: best(&|| 4.0 * ceilings::reading(isa, &team, &numbers, times)) / 1e9,
             bytes,
         }
     }
 
-    /// Operations: those of tiles where there are some.
+    /// Operations: those of narrow numbers where they have their own.
     pub fn best(&self) -> f64 {
-        self.tiles.unwrap_or(self.multiply_adds)
+        self.narrow.map_or(self.multiply_adds, |(_, narrow)| narrow)
     }
 
     pub fn json(&self) -> Value {
-        json!({ "f32_gflops": self.multiply_adds, "tiles_gflops": self.tiles, "reading_gigabytes": self.reading, "reading_bytes": self.bytes })
+        let narrow = self.narrow.map(|(_, narrow)| narrow);
+        json!({ "f32_gflops": self.multiply_adds, "narrow_gflops": narrow, "reading_gigabytes": self.reading, "reading_bytes": self.bytes })
     }
 }
 
 impl fmt::Display for Ceilings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.0} GFLOP/s of f32 multiply-adds", self.multiply_adds)?;
-        if let Some(tiles) = self.tiles {
-            write!(f, ", {tiles:.0} GFLOP/s of tiles")?;
+        if let Some((dot, narrow)) = self.narrow {
+            write!(f, ", {narrow:.0} by {dot}")?;
         }
         write!(f, ", {:.1} GB/s reading {:.0} MB", self.reading, self.bytes as f64 / 1e6)
     }

@@ -1,7 +1,7 @@
 //! Steps for NEON, with `sdot` or without it.
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
-use super::{Patch, Step, rows};
+use super::{Patch, Step, rows, steps_alone};
 use crate::narrow::neon::{Fours, Pairs, Sdot};
 use crate::narrow::{Dot, Format};
 use std::arch::aarch64::{
@@ -49,6 +49,16 @@ unsafe fn int8(patch: &Patch) {
 unsafe fn int8_dot(patch: &Patch) {
     // SAFETY: the caller's promise.
     unsafe { rows::<Integers<Sdot>, 4, 1>(patch) }
+}
+
+/// As for [`super::alone`].
+///
+/// # Safety
+/// The machine has NEON and `sdot`.
+#[target_feature(enable = "neon,dotprod")]
+pub(super) unsafe fn alone(format: Format, times: usize) -> Option<usize> {
+    // SAFETY: the caller's promise.
+    format.is_integers().then(|| unsafe { steps_alone::<Integers<Sdot>, 6>(format, times) })
 }
 
 /// Four registers of `f32`, to which widened `bf16` are added one by one.

@@ -1,7 +1,7 @@
 //! Steps for AVX2, AVX-VNNI, AVX-512, and AVX-512 BF16 and VNNI.
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
-use super::{Patch, Step, rows, together};
+use super::{Patch, Step, rows, steps_alone, together};
 use crate::narrow::{Dot, Format};
 use std::arch::x86_64::{
     __m256, __m256i, __m512, __m512bh, __m512i, _mm256_abs_epi8, _mm256_add_epi32, _mm256_and_si256,
@@ -68,6 +68,31 @@ unsafe fn int8_dot(patch: &Patch) {
             12 => rows::<Vnni512, 12, 2>(patch),
             _ => rows::<Vnni512, 8, 2>(patch),
         }
+    }
+}
+
+/// As for [`super::alone`].
+///
+/// # Safety
+/// The machine has `dot`.
+pub(super) unsafe fn alone(dot: Dot, format: Format, times: usize) -> Option<usize> {
+    /// A function that has the instructions.
+    macro_rules! steps {
+        ($features:literal, $step:ty, $sums:literal) => {{
+            #[target_feature(enable = $features)]
+            unsafe fn steps(format: Format, times: usize) -> usize {
+                // SAFETY: the caller's promise.
+                unsafe { steps_alone::<$step, $sums>(format, times) }
+            }
+            // SAFETY: the caller's promise.
+            Some(unsafe { steps(format, times) })
+        }};
+    }
+    match dot {
+        Dot::AvxVnni if format.is_integers() => steps!("avx2,fma,avxvnni", Vnni2, 6),
+        Dot::Avx512Vnni | Dot::Avx512Dot if format.is_integers() => steps!("avx512f,avx512vnni", Vnni512, 16),
+        Dot::Avx512Dot => steps!("avx512f,avx512bf16", Pairs, 16),
+        _ => None,
     }
 }
 
