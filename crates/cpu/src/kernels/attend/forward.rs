@@ -6,7 +6,7 @@ use glassformer_graph::Capacity;
 use glassformer_graph::ops::Attend;
 
 use super::meet::{BLOCK, Met, STRETCH};
-use super::product::Mix;
+use super::product::{Mix, OF_TILE};
 use super::score::Scorer;
 use super::sight::TILE;
 use super::soften::{Quotients, Soften, log, total};
@@ -104,7 +104,7 @@ impl Gathered<'_> {
         let out = mixed.as_mut_ptr();
         let mix = Mix {
             weights: few.scores.as_ptr(),
-            steps: (TILE, 1),
+            steps: OF_TILE,
             out,
             stride: stride as isize,
             count: rows.len(),

@@ -112,10 +112,16 @@ impl Dots {
     }
 }
 
-/// Where row `j` of a matrix begins.
+/// Where the rows of a matrix begin: at equal distances, for a while.
 pub(super) trait RowAt: Copy {
-    /// Its address.
+    /// The address of row `j`.
     fn row(self, j: usize) -> *const f32;
+
+    /// From a row to the next.
+    fn step(self) -> isize;
+
+    /// Before which row behind `j` that ends.
+    fn until(self, j: usize) -> usize;
 }
 
 /// Rows at equal distances, forwards or backwards.
@@ -126,6 +132,16 @@ impl RowAt for Strided {
     #[inline(always)]
     fn row(self, j: usize) -> *const f32 {
         self.0.wrapping_offset(j as isize * self.1)
+    }
+
+    #[inline(always)]
+    fn step(self) -> isize {
+        self.1
+    }
+
+    #[inline(always)]
+    fn until(self, _: usize) -> usize {
+        usize::MAX
     }
 }
 
@@ -138,7 +154,20 @@ impl RowAt for Paged {
     fn row(self, j: usize) -> *const f32 {
         self.0[j / LANES % 4].wrapping_add(j % LANES * self.1)
     }
+
+    #[inline(always)]
+    fn step(self) -> isize {
+        self.1.cast_signed()
+    }
+
+    #[inline(always)]
+    fn until(self, j: usize) -> usize {
+        (j / LANES + 1) * LANES
+    }
 }
+
+/// The steps of weights that are a tile of scores.
+pub(super) const OF_TILE: (usize, usize) = (TILE, 1);
 
 /// `out[i][·] += Σ_j weights[i, j] · rows[j][·]`, over a range of j, in its order.
 #[derive(Clone, Copy)]
@@ -172,9 +201,9 @@ impl Mix {
     /// The others are left out, not multiplied by zero: they may be anything, even NaN.
     ///
     /// # Safety
-    /// As for [`Mix::add`], for the rows that are seen.
+    /// As for [`Mix::add`], for the rows that are seen; the weights are those of a tile.
     pub unsafe fn add_seen(&self, isa: Isa, rows: impl RowAt, seen: &[u64]) {
-        debug_assert_eq!(seen.len(), self.count);
+        debug_assert_eq!((seen.len(), OF_TILE), (self.count, self.steps));
         // SAFETY: the caller's promise.
         unsafe { dispatch!(isa, |L| self.run_seen::<L, _>(rows, seen)) }
     }
@@ -186,6 +215,8 @@ impl Mix {
             let part = Self {
                 weights: self.weights.wrapping_add(first * self.steps.0),
                 out: self.out.wrapping_offset(first as isize * self.stride),
+                // Which the compiler has to know: else it steps from row to row in a chain of additions.
+                steps: OF_TILE,
                 count: seen.len(),
                 ..*self
             };
@@ -274,17 +305,24 @@ impl Mix {
                     *sum = L::load(out.add(v * LANES));
                 }
             }
-            for j in depth.clone() {
-                let from = rows.row(j).add(c);
-                let mut row = [L::zero(); C];
-                for (v, row) in row.iter_mut().enumerate() {
-                    *row = L::load(from.add(v * LANES));
-                }
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    let w = L::splat(*weights.add(r * self.steps.0 + j * self.steps.1));
-                    for v in 0..C {
-                        sums[v] = w.fma(row[v], sums[v]);
+            let mut j = depth.start;
+            while j < depth.end {
+                let (mut from, end) = (rows.row(j).add(c), rows.until(j).min(depth.end));
+                let mut weights = weights.add(j * self.steps.1);
+                while j < end {
+                    let mut row = [L::zero(); C];
+                    for (v, row) in row.iter_mut().enumerate() {
+                        *row = L::load(from.add(v * LANES));
                     }
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let w = L::splat(*weights.add(r * self.steps.0));
+                        for v in 0..C {
+                            sums[v] = w.fma(row[v], sums[v]);
+                        }
+                    }
+                    from = from.wrapping_offset(rows.step());
+                    weights = weights.wrapping_add(self.steps.1);
+                    j += 1;
                 }
             }
             for (r, sums) in sums.into_iter().enumerate() {
