@@ -106,30 +106,35 @@ unsafe fn add_up<L: Lanes>(from: *const f32, count: usize) -> f32 {
 /// If this machine does not have `dot`.
 pub fn narrow(dot: Dot, format: Format, team: &Team) -> Option<f64> {
     const STEPS: usize = 1_500_000;
+    assert!(dot.is_available(), "this machine does not have {dot}");
+    #[cfg(target_arch = "x86_64")]
     if dot == Dot::Amx {
-        return tiles(format, team);
+        // SAFETY: this machine has AMX.
+        return Some(unsafe { tiles(format, team) });
     }
     let done = AtomicUsize::new(0);
     let seconds = timed(|| {
         team.run(&|_| {
-            done.fetch_add(alone(dot, format, STEPS).unwrap_or(0), Ordering::Relaxed);
+            // SAFETY: this machine has the instructions.
+            let some = unsafe { alone(dot, format, STEPS) };
+            done.fetch_add(some.unwrap_or(0), Ordering::Relaxed);
         });
     });
     let done = done.into_inner();
     (done > 0).then(|| 2.0 * done as f64 / seconds)
 }
 
-/// By AMX.
+/// The same by AMX.
+///
+/// # Safety
+/// The machine has AMX.
 #[cfg(target_arch = "x86_64")]
-fn tiles(format: Format, team: &Team) -> Option<f64> {
+unsafe fn tiles(format: Format, team: &Team) -> f64 {
     use std::arch::asm;
     const STEPS: usize = 20_000;
     /// Palette 1; eight registers of 64 bytes and sixteen lines.
     #[repr(align(64))]
     struct Configuration([u8; 64]);
-    if !Dot::Amx.is_available() {
-        return None;
-    }
     let mut configuration = Configuration([0; 64]);
     configuration.0[0] = 1;
     (0..8).for_each(|register| configuration.0[16 + 2 * register] = 64);
@@ -156,7 +161,7 @@ fn tiles(format: Format, team: &Team) -> Option<f64> {
         };
     }
     let seconds = timed(|| {
-        // SAFETY: AMX is available; only registers change.
+        // SAFETY: the caller's promise; only registers change.
         team.run(&|_| unsafe {
             match format {
                 Format::Bf16 => multiply!("tdpbf16ps"),
@@ -168,13 +173,7 @@ fn tiles(format: Format, team: &Team) -> Option<f64> {
         Format::Bf16 => 2 * 16 * 16 * 32,
         Format::Int8 | Format::Int4 => 2 * 16 * 16 * 64,
     };
-    Some((STEPS * 4 * each * team.size()) as f64 / seconds)
-}
-
-/// There is no AMX elsewhere.
-#[cfg(not(target_arch = "x86_64"))]
-fn tiles(_: Format, _: &Team) -> Option<f64> {
-    None
+    (STEPS * 4 * each * team.size()) as f64 / seconds
 }
 
 fn timed(work: impl FnOnce()) -> f64 {

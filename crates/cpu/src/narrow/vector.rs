@@ -156,10 +156,12 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
 }
 
 /// What one instruction of `dot` multiplies, so many times on registers alone: the multiply-adds that were done. None where numbers
-/// are widened first, or take several instructions.
-pub(crate) fn alone(dot: Dot, format: Format, times: usize) -> Option<usize> {
-    assert!(dot.is_available(), "this machine does not have {dot}");
-    // SAFETY: this machine has the instructions.
+/// are widened first, or take several instructions; and for AMX, which is no vector's.
+///
+/// # Safety
+/// The machine has `dot`.
+pub(crate) unsafe fn alone(dot: Dot, format: Format, times: usize) -> Option<usize> {
+    // SAFETY: the caller's promise.
     unsafe {
         match dot {
             #[cfg(target_arch = "aarch64")]
