@@ -209,7 +209,7 @@ unsafe fn multiply_add<L: Lanes, const M: usize, const P: usize>(micro: &Micro) 
                 prefetch_l2(a_ahead.start.wrapping_add(row * a_ahead.stride + at));
                 at += PANEL;
             }
-            // Whole groups, except behind the last row.
+            // Whole groups; what is left over comes behind the last row.
             let end = if row + 1 < M { steps * (row + 1) / M / TOGETHER * TOGETHER } else { steps };
             while step + TOGETHER <= end {
                 let mut stretch = 0;

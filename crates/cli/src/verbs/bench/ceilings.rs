@@ -31,7 +31,7 @@ impl Ceilings {
     /// On as many threads as `cpu` has; `bytes` is what its weights take, and `stored` what most are stored in.
     pub fn measure(cpu: &Cpu, bytes: usize, stored: Option<Coding>) -> Self {
         let team = Team::new(NonZeroUsize::new(cpu.threads()).unwrap_or(NonZeroUsize::MIN));
-        let (dot, isa) = (cpu.dot(), cpu.dot().isa());
+        let (dot, isa) = (cpu.dot(), cpu.isa());
         let bytes = bytes.clamp(1 << 20, MOST_BYTES);
         let mut numbers = Buffer::zeros(bytes / 4);
         numbers.fill_with(|| 1.0); // pages that nobody wrote to are one and the same
