@@ -5,8 +5,6 @@ use super::strips::Strips;
 use super::vector::Flipped;
 use super::{Dot, Format, Item, LINES, Next, Product, SCALED, TILE, UNIT, WIDE, WIDEST, four, vector};
 use crate::dispatch;
-#[cfg(target_arch = "x86_64")]
-use crate::isa::Isa;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -20,9 +18,9 @@ const FEW_STEPS: usize = 4;
 pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'_>) {
     if product.format == Format::Int4 {
         #[cfg(target_arch = "x86_64")]
-        if matches!(dot, Dot::Avx512Vnni | Dot::Avx512Dot) && product.rows <= four::FEW {
+        if matches!(dot, Dot::Avx512Vnni | Dot::Avx512Dot) && item.rows.len() <= LINES {
             // SAFETY: the caller's promise.
-            return unsafe { by_coded_lines(product, item, next) };
+            return unsafe { by_coded_lines(product, dot, item, next) };
         }
         // SAFETY: the caller's promise.
         return unsafe { by_unpacked_lines(product, dot, item) };
@@ -122,23 +120,23 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     }
 }
 
-/// The same for few rows, without unpacking anything.
+/// The same for the rows of one tile, which read B from front to back: nothing is unpacked to memory.
 ///
 /// # Safety
-/// As for [`run`]; the machine has AVX-512 VNNI, and there are no more rows than [`four::FEW`].
+/// As for [`run`]; the machine has AVX-512 VNNI, and the item has no more rows than a tile.
 #[cfg(target_arch = "x86_64")]
-unsafe fn by_coded_lines(product: &Product, item: &Item, next: &Next<'_>) {
+unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: &Next<'_>) {
     let mut sums = Sums::ZERO;
-    let strips = |index: usize| Strips::new(product, Isa::Avx512, Shape::Wide, item.rows.clone(), index);
+    let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
-        let jump = next.jump(product, item, panel);
+        let (unit, jump) = (panel / Shape::Wide.across(), next.jump(product, item, panel));
         for index in 0..product.blocks() {
             let strips = strips(index);
+            let patch = strips.patch(item.rows.start, panel, &raw mut sums);
             let place = strips.place(item.rows.start, panel);
             // SAFETY: the caller's promise.
             unsafe {
-                let unit = panel / Shape::Wide.across();
-                four::few_rows(product, item.rows.len(), unit, jump, &strips.steps, &raw mut sums);
+                four::multiply_unit(product, &patch, unit, jump, &strips.steps);
                 place.store(&raw mut sums, 0, place.part.rows);
             }
         }

@@ -117,7 +117,7 @@ unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Flipped) {
 }
 
 /// Rows that meet in registers where there are so many: sometimes more than count, and tiles have them.
-fn together(rows: usize) -> usize {
+pub(super) fn together(rows: usize) -> usize {
     match rows {
         ..=4 => rows,
         5..=6 => 6,

@@ -1,4 +1,4 @@
-//! By AVX-512: tiles unpacked, and few rows without that.
+//! By AVX-512: tiles unpacked for many rows, and up to sixteen rows multiplied without that.
 //!
 //! Codes and steps are so small that two products fit beside each other into sixteen bits, and the sum over a group into as many.
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes, and steps to 32
@@ -6,8 +6,9 @@
 #![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
 use super::{GROUP_LINES, LINE, LINES, PAIR, TILE, place};
-use crate::narrow::patch::Sums;
-use crate::narrow::{Product, SCALED, UNIT};
+use crate::narrow::patch::Patch;
+use crate::narrow::vector::{self, Flipped};
+use crate::narrow::{Dot, Format, Product, SCALED, UNIT};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
@@ -25,6 +26,13 @@ const GROUPS: usize = LINES / GROUP_LINES;
 fn ask(from: *const u8, ahead: usize) {
     // SAFETY: a hint, which reads nothing wherever it points.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(ahead).cast()) };
+}
+
+/// How far ahead of this tile of a panel something is asked for, where behind the panel what is read next lies `jump` bytes further on.
+#[inline(always)]
+fn ahead(product: &Product, tile: usize, jump: usize) -> usize {
+    let last = tile / 2 + PAIRS_AHEAD >= product.tiles().div_ceil(2);
+    AHEAD.wrapping_add(if last { jump } else { 0 })
 }
 
 /// The steps of a tile: of each column the four, half a byte each, in both halves of its four bytes.
@@ -66,15 +74,28 @@ pub(super) unsafe fn tile(codes: *const u8, from: *const u8, to: *mut u8) {
 unsafe fn group<const GROUP: usize>(codes: *const u8, steps: __m512i, to: *mut u8) {
     // SAFETY: the caller's promise.
     unsafe {
-        // What the offset of codes is in each byte.
-        let offset = _mm512_mullo_epi16(steps, _mm512_set1_epi16(0x0808));
+        let offset = offset_of(steps);
         for pair in GROUP * GROUP_LINES / 2..(GROUP + 1) * GROUP_LINES / 2 {
             for (at, codes) in both(codes.add(pair * LINE), AHEAD).into_iter().enumerate() {
-                let integers = _mm512_sub_epi8(_mm512_mullo_epi16(codes, steps), offset);
-                _mm512_store_si512(to.add((2 * pair + at) * LINE).cast(), integers);
+                let to = to.add((2 * pair + at) * LINE);
+                _mm512_store_si512(to.cast(), integers(codes, steps, offset));
             }
         }
     }
+}
+
+/// What the offset of codes comes to in each byte, times its step.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn offset_of(steps: __m512i) -> __m512i {
+    _mm512_mullo_epi16(steps, _mm512_set1_epi16(0x0808))
+}
+
+/// The integers that the codes of a line stand for.
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw")]
+fn integers(codes: __m512i, steps: __m512i, offset: __m512i) -> __m512i {
+    _mm512_sub_epi8(_mm512_mullo_epi16(codes, steps), offset)
 }
 
 /// The codes of two lines; what lies `ahead` bytes further on is asked for.
@@ -107,55 +128,60 @@ pub(in crate::narrow) unsafe fn unpack_unit(product: &Product, unit: usize, step
     }
 }
 
-/// The most rows that [`few_rows`] multiplies.
-pub(in crate::narrow) const FEW: usize = 4;
-
-/// The integer sums of up to [`FEW`] rows from the first on by a unit of columns, over some steps along k. Nothing is unpacked: the sum
-/// over a group, of A by codes without signs, is multiplied by the step of the group. What is asked for ahead goes on `jump` bytes behind
-/// each panel.
+/// The integer sums of a patch, one unit of columns, over some steps along k: B is unpacked in registers, if at all, and never leaves them.
+/// What is asked for ahead goes on `jump` bytes behind each panel.
 ///
 /// # Safety
-/// The machine has AVX-512 F, BW and VNNI; A has so many rows, B is in four bits and has this unit; no more than [`SCALED`] steps.
-pub(in crate::narrow) unsafe fn few_rows(
+/// The machine has AVX-512 F, BW and VNNI; as [`Patch`] says; B is in four bits and has this unit; no more than [`SCALED`] steps.
+pub(in crate::narrow) unsafe fn multiply_unit(
     product: &Product,
-    rows: usize,
+    patch: &Patch,
     unit: usize,
     jump: usize,
     k: &Range<usize>,
-    sums: *mut Sums,
 ) {
+    let mut place = Flipped::PLACE;
     // SAFETY: the caller's promise.
     unsafe {
-        match rows {
-            1 => some_rows::<1>(product, unit, jump, k, sums),
-            2 => some_rows::<2>(product, unit, jump, k, sums),
-            3 => some_rows::<3>(product, unit, jump, k, sums),
-            _ => some_rows::<FEW>(product, unit, jump, k, sums),
+        match vector::together(patch.rows) {
+            1 => return by_codes::<1>(product, patch, unit, jump, k),
+            2 => return by_codes::<2>(product, patch, unit, jump, k),
+            _ => {}
+        }
+        let a = vector::left(Dot::Avx512Vnni, Format::Int8, patch, &mut place);
+        let patch = &Patch { a, ..*patch };
+        match vector::together(patch.rows) {
+            ..=3 => by_integers::<3, 2>(product, patch, unit, jump, k),
+            4 => by_integers::<4, 2>(product, patch, unit, jump, k),
+            6 => by_integers::<6, 2>(product, patch, unit, jump, k),
+            8 => by_integers::<8, 2>(product, patch, unit, jump, k),
+            12 => by_integers::<12, 1>(product, patch, unit, jump, k),
+            _ => by_integers::<LINES, 1>(product, patch, unit, jump, k),
         }
     }
 }
 
+/// Few rows, without unpacking: the sum over a group, of A by codes without signs, is multiplied by the step of the group.
+///
 /// # Safety
-/// As for [`few_rows`].
+/// As for [`multiply_unit`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn some_rows<const M: usize>(
+unsafe fn by_codes<const M: usize>(
     product: &Product,
+    patch: &Patch,
     unit: usize,
     jump: usize,
     k: &Range<usize>,
-    sums: *mut Sums,
 ) {
-    let pairs = product.tiles().div_ceil(2);
     // SAFETY: the caller's promise.
     unsafe {
-        let a = product.a_tile(0, k.start);
+        let a = patch.a;
         let offsets = offsets::<M>(a, k.len());
         let b: [*const u8; PANELS] = std::array::from_fn(|panel| product.b_panel(unit * PANELS + panel));
         let mut totals = [[_mm512_setzero_si512(); PANELS]; M];
         for step in 0..k.len() {
             let (a, tile) = (a.add(step * TILE), k.start + step);
-            let ([codes, steps], last) = (place(tile), tile / 2 + PAIRS_AHEAD >= pairs);
-            let ahead = AHEAD.wrapping_add(if last { jump } else { 0 });
+            let ([codes, steps], ahead) = (place(tile), ahead(product, tile, jump));
             for panel in 0..PANELS {
                 let b = b[panel];
                 ask(b.add(steps), ahead);
@@ -186,8 +212,91 @@ unsafe fn some_rows<const M: usize>(
         }
         for i in 0..M {
             for panel in 0..PANELS {
-                let to = sums.cast::<f32>().add(i * UNIT + panel * LINES);
+                let to = patch.sums.cast::<f32>().add(i * UNIT + panel * LINES);
                 _mm512_store_si512(to.cast(), totals[i][panel]);
+            }
+        }
+    }
+}
+
+/// More rows, for which it pays to unpack: all panels of the unit, `P` at a time. A is as [`vector::left`] has it.
+///
+/// # Safety
+/// As for [`multiply_unit`].
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn by_integers<const M: usize, const P: usize>(
+    product: &Product,
+    patch: &Patch,
+    unit: usize,
+    jump: usize,
+    k: &Range<usize>,
+) {
+    for panel in (0..PANELS).step_by(P) {
+        // SAFETY: the caller's promise.
+        unsafe { strip::<M, P>(product, patch, [unit, panel], jump, k) };
+    }
+}
+
+/// # Safety
+/// As for [`by_integers`].
+#[inline]
+#[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
+unsafe fn strip<const M: usize, const P: usize>(
+    product: &Product,
+    patch: &Patch,
+    [unit, panel]: [usize; 2],
+    jump: usize,
+    k: &Range<usize>,
+) {
+    // SAFETY: the caller's promise; tiles have the rows that do not count, and their sums have a place.
+    unsafe {
+        let b: [*const u8; P] = std::array::from_fn(|p| product.b_panel(unit * PANELS + panel + p));
+        let mut sums = [[_mm512_setzero_si512(); P]; M];
+        for p in 0..P {
+            let shift = _mm512_loadu_si512(patch.shift.add((panel + p) * LINES).cast());
+            for i in 0..M {
+                sums[i][p] = shift;
+            }
+        }
+        for step in 0..k.len() {
+            let (a, tile) = (patch.a.add(step * TILE), k.start + step);
+            let ([codes, from], ahead) = (place(tile), ahead(product, tile, jump));
+            let mut left = [_mm512_setzero_si512(); P];
+            for p in 0..P {
+                ask(b[p].add(from), ahead);
+                left[p] = steps(b[p].add(from));
+            }
+            for group in 0..GROUPS {
+                let (mut steps, mut offset) = (left, left);
+                for p in 0..P {
+                    steps[p] = _mm512_and_si512(left[p], _mm512_set1_epi16(15));
+                    offset[p] = offset_of(steps[p]);
+                    left[p] = _mm512_srli_epi16::<4>(left[p]);
+                }
+                for pair in group * GROUP_LINES / 2..(group + 1) * GROUP_LINES / 2 {
+                    let mut right = [[_mm512_setzero_si512(); 2]; P];
+                    for p in 0..P {
+                        right[p] = both(b[p].add(codes + pair * LINE), ahead);
+                    }
+                    for at in 0..2 {
+                        for p in 0..P {
+                            right[p][at] = integers(right[p][at], steps[p], offset[p]);
+                        }
+                        for i in 0..M {
+                            let left = a.add(i * LINE + 4 * (2 * pair + at)).cast::<i32>().read();
+                            for p in 0..P {
+                                let left = _mm512_set1_epi32(left);
+                                sums[i][p] = _mm512_dpbusd_epi32(sums[i][p], left, right[p][at]);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        for i in 0..M {
+            for p in 0..P {
+                let to = patch.sums.cast::<f32>().add(i * UNIT + (panel + p) * LINES);
+                _mm512_store_si512(to.cast(), sums[i][p]);
             }
         }
     }
@@ -196,7 +305,7 @@ unsafe fn some_rows<const M: usize>(
 /// What sums over groups begin with, since codes have an offset: -8 times the sum of A, four times for each of the four groups of a tile.
 ///
 /// # Safety
-/// As for [`few_rows`]; so many tiles of A are there.
+/// As for [`multiply_unit`]; so many tiles of A are there.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn offsets<const M: usize>(a: *const u8, tiles: usize) -> [[[i32; LINES]; SCALED]; M] {
