@@ -66,7 +66,7 @@ pub(super) struct Patch {
     /// Whether it goes on with what the sums hold.
     pub goes_on: bool,
     pub steps: usize,
-    /// Where B goes on, if what is read next is asked for.
+    /// Where B goes on, if it is read for the first time: then it may come from far.
     pub beyond: Option<Beyond>,
     pub sums: *mut Sums,
 }

@@ -19,7 +19,7 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-/// How many tiles ahead lines of B are asked for.
+/// How many tiles ahead lines of B are asked for where they are read for the first time.
 const TILES_AHEAD: usize = 2;
 /// Lines between two questions whether there are more: else a fifth of the instructions would be counting.
 const UNROLLED: usize = 4;
@@ -252,16 +252,20 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
         for tile in 0..patch.steps {
             let a = patch.a.add(tile * TILE + row * LINE);
             let b = patch.b.add(panel * patch.stride + tile * TILE);
-            let ahead = patch.beyond.filter(|_| row == 0).map(|beyond| {
-                let jump = if tile + TILES_AHEAD >= beyond.left { beyond.jump } else { 0 };
-                b.wrapping_add(TILES_AHEAD * TILE).wrapping_add(jump)
-            });
+            // From the second cache the next tile comes in time; from further away the one behind it.
+            let ahead = match patch.beyond.filter(|_| row == 0) {
+                Some(beyond) => {
+                    let jump = if tile + TILES_AHEAD >= beyond.left { beyond.jump } else { 0 };
+                    b.wrapping_add(TILES_AHEAD * TILE).wrapping_add(jump)
+                }
+                None if tile + 1 < patch.steps => b.wrapping_add(TILE),
+                None if row + M < patch.rows => b.wrapping_sub(tile * TILE),
+                None => b.wrapping_sub(tile * TILE).wrapping_add(P * patch.stride),
+            };
             for first in (0..LINES).step_by(UNROLLED) {
                 for line in first..first + UNROLLED {
-                    if let Some(ahead) = ahead {
-                        for p in 0..P {
-                            prefetch(ahead.wrapping_add(p * patch.stride + line * LINE).cast());
-                        }
+                    for p in 0..P {
+                        prefetch(ahead.wrapping_add(p * patch.stride + line * LINE).cast());
                     }
                     let mut right = [S::right(b.add(line * LINE)); P];
                     for p in 1..P {
