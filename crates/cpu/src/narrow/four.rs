@@ -20,7 +20,7 @@ use std::ops::Range;
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{multiply_unit, unpack_unit};
+pub(super) use x86::{Unit, multiply_unit, unpack_unit};
 
 /// Bytes of the codes of a tile.
 const CODES: usize = TILE / 2;

@@ -129,14 +129,14 @@ unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: &Next<'
     let mut sums = Sums::ZERO;
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
-        let (unit, jump) = (panel / Shape::Wide.across(), next.jump(product, item, panel));
+        let (number, jump) = (panel / Shape::Wide.across(), next.jump(product, item, panel));
         for index in 0..product.blocks() {
             let strips = strips(index);
             let patch = strips.patch(item.rows.start, panel, &raw mut sums);
             let place = strips.place(item.rows.start, panel);
             // SAFETY: the caller's promise.
             unsafe {
-                four::multiply_unit(product, &patch, unit, jump, &strips.steps);
+                four::multiply_unit(four::Unit { product, patch, number, k: &strips.steps, jump });
                 place.store(&raw mut sums, 0, place.part.rows);
             }
         }

@@ -28,13 +28,6 @@ fn ask(from: *const u8, ahead: usize) {
     unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(ahead).cast()) };
 }
 
-/// How far ahead of this tile of a panel something is asked for, where behind the panel what is read next lies `jump` bytes further on.
-#[inline(always)]
-fn ahead(product: &Product, tile: usize, jump: usize) -> usize {
-    let last = tile / 2 + PAIRS_AHEAD >= product.tiles().div_ceil(2);
-    AHEAD.wrapping_add(if last { jump } else { 0 })
-}
-
 /// The steps of a tile: of each column the four, half a byte each, in both halves of its four bytes.
 ///
 /// # Safety
@@ -128,36 +121,60 @@ pub(in crate::narrow) unsafe fn unpack_unit(product: &Product, unit: usize, step
     }
 }
 
-/// The integer sums of a patch, one unit of columns, over some steps along k: B is unpacked in registers, if at all, and never leaves them.
-/// What is asked for ahead goes on `jump` bytes behind each panel.
+/// A patch, one unit of columns, over some steps along k.
+pub(in crate::narrow) struct Unit<'a> {
+    pub product: &'a Product,
+    pub patch: Patch,
+    /// The unit's number.
+    pub number: usize,
+    /// The steps: no more than [`SCALED`].
+    pub k: &'a Range<usize>,
+    /// How many bytes behind each panel what is asked for ahead goes on.
+    pub jump: usize,
+}
+
+/// The integer sums of a unit: B is unpacked in registers, if at all, and never leaves them.
 ///
 /// # Safety
-/// The machine has AVX-512 F, BW and VNNI; as [`Patch`] says; B is in four bits and has this unit; no more than [`SCALED`] steps.
-pub(in crate::narrow) unsafe fn multiply_unit(
-    product: &Product,
-    patch: &Patch,
-    unit: usize,
-    jump: usize,
-    k: &Range<usize>,
-) {
-    let mut place = Flipped::PLACE;
+/// The machine has AVX-512 F, BW and VNNI; as [`Patch`] says; B is in four bits and has this unit.
+pub(in crate::narrow) unsafe fn multiply_unit(mut unit: Unit<'_>) {
+    let (rows, mut place) = (vector::together(unit.patch.rows), Flipped::PLACE);
     // SAFETY: the caller's promise.
     unsafe {
-        match vector::together(patch.rows) {
-            1 => return by_codes::<1>(product, patch, unit, jump, k),
-            2 => return by_codes::<2>(product, patch, unit, jump, k),
-            _ => {}
+        if rows > 2 {
+            unit.patch.a = vector::left(Dot::Avx512Vnni, Format::Int8, &unit.patch, &mut place);
         }
-        let a = vector::left(Dot::Avx512Vnni, Format::Int8, patch, &mut place);
-        let patch = &Patch { a, ..*patch };
-        match vector::together(patch.rows) {
-            ..=3 => by_integers::<3, 2>(product, patch, unit, jump, k),
-            4 => by_integers::<4, 2>(product, patch, unit, jump, k),
-            6 => by_integers::<6, 2>(product, patch, unit, jump, k),
-            8 => by_integers::<8, 2>(product, patch, unit, jump, k),
-            12 => by_integers::<12, 1>(product, patch, unit, jump, k),
-            _ => by_integers::<LINES, 1>(product, patch, unit, jump, k),
+        match rows {
+            ..=1 => by_codes::<1>(&unit),
+            2 => by_codes::<2>(&unit),
+            3 => by_integers::<3, 2>(&unit),
+            4 => by_integers::<4, 2>(&unit),
+            5..=6 => by_integers::<6, 2>(&unit),
+            7..=8 => by_integers::<8, 2>(&unit),
+            9..=12 => by_integers::<12, 1>(&unit),
+            _ => by_integers::<LINES, 1>(&unit),
         }
+    }
+}
+
+impl Unit<'_> {
+    /// Where one of its panels begins.
+    #[inline(always)]
+    fn panel(&self, panel: usize) -> *const u8 {
+        self.product.b_panel(self.number * PANELS + panel)
+    }
+
+    /// How far ahead of this tile of a panel something is asked for.
+    #[inline(always)]
+    fn ahead(&self, tile: usize) -> usize {
+        let last = tile / 2 + PAIRS_AHEAD >= self.product.tiles().div_ceil(2);
+        AHEAD.wrapping_add(if last { self.jump } else { 0 })
+    }
+
+    /// Where the sums of a row and of a panel are.
+    #[inline(always)]
+    fn sums(&self, row: usize, panel: usize) -> *mut __m512i {
+        self.patch.sums.cast::<f32>().wrapping_add(row * UNIT + panel * LINES).cast()
     }
 }
 
@@ -166,22 +183,16 @@ pub(in crate::narrow) unsafe fn multiply_unit(
 /// # Safety
 /// As for [`multiply_unit`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn by_codes<const M: usize>(
-    product: &Product,
-    patch: &Patch,
-    unit: usize,
-    jump: usize,
-    k: &Range<usize>,
-) {
+unsafe fn by_codes<const M: usize>(unit: &Unit<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
-        let a = patch.a;
+        let (a, k) = (unit.patch.a, unit.k);
         let offsets = offsets::<M>(a, k.len());
-        let b: [*const u8; PANELS] = std::array::from_fn(|panel| product.b_panel(unit * PANELS + panel));
+        let b: [*const u8; PANELS] = std::array::from_fn(|panel| unit.panel(panel));
         let mut totals = [[_mm512_setzero_si512(); PANELS]; M];
         for step in 0..k.len() {
             let (a, tile) = (a.add(step * TILE), k.start + step);
-            let ([codes, steps], ahead) = (place(tile), ahead(product, tile, jump));
+            let ([codes, steps], ahead) = (place(tile), unit.ahead(tile));
             for panel in 0..PANELS {
                 let b = b[panel];
                 ask(b.add(steps), ahead);
@@ -212,8 +223,7 @@ unsafe fn by_codes<const M: usize>(
         }
         for i in 0..M {
             for panel in 0..PANELS {
-                let to = patch.sums.cast::<f32>().add(i * UNIT + panel * LINES);
-                _mm512_store_si512(to.cast(), totals[i][panel]);
+                _mm512_store_si512(unit.sums(i, panel), totals[i][panel]);
             }
         }
     }
@@ -224,16 +234,10 @@ unsafe fn by_codes<const M: usize>(
 /// # Safety
 /// As for [`multiply_unit`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn by_integers<const M: usize, const P: usize>(
-    product: &Product,
-    patch: &Patch,
-    unit: usize,
-    jump: usize,
-    k: &Range<usize>,
-) {
+unsafe fn by_integers<const M: usize, const P: usize>(unit: &Unit<'_>) {
     for panel in (0..PANELS).step_by(P) {
         // SAFETY: the caller's promise.
-        unsafe { strip::<M, P>(product, patch, [unit, panel], jump, k) };
+        unsafe { strip::<M, P>(unit, panel) };
     }
 }
 
@@ -241,16 +245,11 @@ unsafe fn by_integers<const M: usize, const P: usize>(
 /// As for [`by_integers`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn strip<const M: usize, const P: usize>(
-    product: &Product,
-    patch: &Patch,
-    [unit, panel]: [usize; 2],
-    jump: usize,
-    k: &Range<usize>,
-) {
+unsafe fn strip<const M: usize, const P: usize>(unit: &Unit<'_>, panel: usize) {
+    let Unit { patch, k, .. } = unit;
     // SAFETY: the caller's promise; tiles have the rows that do not count, and their sums have a place.
     unsafe {
-        let b: [*const u8; P] = std::array::from_fn(|p| product.b_panel(unit * PANELS + panel + p));
+        let b: [*const u8; P] = std::array::from_fn(|p| unit.panel(panel + p));
         let mut sums = [[_mm512_setzero_si512(); P]; M];
         for p in 0..P {
             let shift = _mm512_loadu_si512(patch.shift.add((panel + p) * LINES).cast());
@@ -260,18 +259,18 @@ unsafe fn strip<const M: usize, const P: usize>(
         }
         for step in 0..k.len() {
             let (a, tile) = (patch.a.add(step * TILE), k.start + step);
-            let ([codes, from], ahead) = (place(tile), ahead(product, tile, jump));
-            let mut left = [_mm512_setzero_si512(); P];
+            let ([codes, from], ahead) = (place(tile), unit.ahead(tile));
+            let mut rest = [_mm512_setzero_si512(); P];
             for p in 0..P {
                 ask(b[p].add(from), ahead);
-                left[p] = steps(b[p].add(from));
+                rest[p] = steps(b[p].add(from));
             }
             for group in 0..GROUPS {
-                let (mut steps, mut offset) = (left, left);
+                let (mut steps, mut offset) = (rest, rest);
                 for p in 0..P {
-                    steps[p] = _mm512_and_si512(left[p], _mm512_set1_epi16(15));
+                    steps[p] = _mm512_and_si512(rest[p], _mm512_set1_epi16(15));
                     offset[p] = offset_of(steps[p]);
-                    left[p] = _mm512_srli_epi16::<4>(left[p]);
+                    rest[p] = _mm512_srli_epi16::<4>(rest[p]);
                 }
                 for pair in group * GROUP_LINES / 2..(group + 1) * GROUP_LINES / 2 {
                     let mut right = [[_mm512_setzero_si512(); 2]; P];
@@ -283,9 +282,8 @@ unsafe fn strip<const M: usize, const P: usize>(
                             right[p][at] = integers(right[p][at], steps[p], offset[p]);
                         }
                         for i in 0..M {
-                            let left = a.add(i * LINE + 4 * (2 * pair + at)).cast::<i32>().read();
+                            let left = _mm512_set1_epi32(*a.add(i * LINE + 4 * (2 * pair + at)).cast());
                             for p in 0..P {
-                                let left = _mm512_set1_epi32(left);
                                 sums[i][p] = _mm512_dpbusd_epi32(sums[i][p], left, right[p][at]);
                             }
                         }
@@ -295,8 +293,7 @@ unsafe fn strip<const M: usize, const P: usize>(
         }
         for i in 0..M {
             for p in 0..P {
-                let to = patch.sums.cast::<f32>().add(i * UNIT + (panel + p) * LINES);
-                _mm512_store_si512(to.cast(), sums[i][p]);
+                _mm512_store_si512(unit.sums(i, panel + p), sums[i][p]);
             }
         }
     }
