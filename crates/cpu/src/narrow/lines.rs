@@ -136,7 +136,7 @@ unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: &Next<'
             let place = strips.place(item.rows.start, panel);
             // SAFETY: the caller's promise.
             unsafe {
-                four::multiply_unit(four::Unit { product, patch, number, k: &strips.steps, jump });
+                four::multiply_unit(&four::Unit { product, patch, number, k: &strips.steps, jump });
                 place.store(&raw mut sums, 0, place.part.rows);
             }
         }

@@ -136,23 +136,19 @@ pub(in crate::narrow) struct Unit<'a> {
 /// The integer sums of a unit: B is unpacked in registers, if at all, and never leaves them.
 ///
 /// # Safety
-/// The machine has AVX-512 F, BW and VNNI; as [`Patch`] says; B is in four bits and has this unit.
-pub(in crate::narrow) unsafe fn multiply_unit(mut unit: Unit<'_>) {
-    let (rows, mut place) = (vector::together(unit.patch.rows), Flipped::PLACE);
+/// The machine has AVX-512 F, BW and VNNI; as [`Patch`] says of A and of the sums; B is in four bits and has this unit.
+pub(in crate::narrow) unsafe fn multiply_unit(unit: &Unit<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
-        if rows > 2 {
-            unit.patch.a = vector::left(Dot::Avx512Vnni, Format::Int8, &unit.patch, &mut place);
-        }
-        match rows {
-            ..=1 => by_codes::<1>(&unit),
-            2 => by_codes::<2>(&unit),
-            3 => by_integers::<3, 2>(&unit),
-            4 => by_integers::<4, 2>(&unit),
-            5..=6 => by_integers::<6, 2>(&unit),
-            7..=8 => by_integers::<8, 2>(&unit),
-            9..=12 => by_integers::<12, 1>(&unit),
-            _ => by_integers::<LINES, 1>(&unit),
+        match vector::together(unit.patch.rows) {
+            ..=1 => by_codes::<1>(unit),
+            2 => by_codes::<2>(unit),
+            3 => by_integers::<3, 2>(unit),
+            4 => by_integers::<4, 2>(unit),
+            5..=6 => by_integers::<6, 2>(unit),
+            7..=8 => by_integers::<8, 2>(unit),
+            9..=12 => by_integers::<12, 1>(unit),
+            _ => by_integers::<LINES, 1>(unit),
         }
     }
 }
@@ -229,23 +225,29 @@ unsafe fn by_codes<const M: usize>(unit: &Unit<'_>) {
     }
 }
 
-/// More rows, for which it pays to unpack: all panels of the unit, `P` at a time. A is as [`vector::left`] has it.
+/// More rows, for which it pays to unpack: all panels of the unit, `P` at a time.
 ///
 /// # Safety
 /// As for [`multiply_unit`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn by_integers<const M: usize, const P: usize>(unit: &Unit<'_>) {
-    for panel in (0..PANELS).step_by(P) {
-        // SAFETY: the caller's promise.
-        unsafe { strip::<M, P>(unit, panel) };
+    let mut place = Flipped::PLACE;
+    // SAFETY: the caller's promise.
+    unsafe {
+        let a = vector::left(Dot::Avx512Vnni, Format::Int8, &unit.patch, &mut place);
+        for panel in (0..PANELS).step_by(P) {
+            strip::<M, P>(unit, a, panel);
+        }
     }
 }
 
+/// `P` panels from this one on, with A as [`vector::left`] has it.
+///
 /// # Safety
 /// As for [`by_integers`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn strip<const M: usize, const P: usize>(unit: &Unit<'_>, panel: usize) {
+unsafe fn strip<const M: usize, const P: usize>(unit: &Unit<'_>, a: *const u8, panel: usize) {
     let Unit { patch, k, .. } = unit;
     // SAFETY: the caller's promise; tiles have the rows that do not count, and their sums have a place.
     unsafe {
@@ -258,7 +260,7 @@ unsafe fn strip<const M: usize, const P: usize>(unit: &Unit<'_>, panel: usize) {
             }
         }
         for step in 0..k.len() {
-            let (a, tile) = (patch.a.add(step * TILE), k.start + step);
+            let (a, tile) = (a.add(step * TILE), k.start + step);
             let ([codes, from], ahead) = (place(tile), unit.ahead(tile));
             let mut rest = [_mm512_setzero_si512(); P];
             for p in 0..P {
