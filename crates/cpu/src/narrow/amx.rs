@@ -4,6 +4,11 @@
 //! block of k: either two by two, which loads one tile for each multiplication, or one by four where there are no more
 //! than sixteen rows, and B is read from four places at once. The assembly comes in pieces, a step along k each, so that other work
 //! can be done between them.
+//!
+//! **A core may be shared.** Where its other thread uses tiles as well, and that may be another's, there are hardly any registers
+//! left to rename to, and a step takes three to five times as long. It takes a third less again where a core, which takes up six
+//! instructions at a time, never meets two about tiles among them, and where tiles are loaded a step before they are multiplied. So six
+//! instructions that do nothing stand behind each of them ([`apart`]); where the core is ours, they cost nothing.
 
 use super::patch::Shape;
 use super::{Format, LINE, LINES, TILE};
@@ -72,11 +77,20 @@ pub(super) struct Cursor {
     pub across: usize,
 }
 
-/// Some instructions about tiles, which name A's and B's addresses.
+/// Instructions about tiles, and other instructions between them: see above.
+macro_rules! apart {
+    ($($instruction:expr),+; $($rest:tt)+) => {
+        std::arch::asm!($($instruction, ".rept 6", "nop", ".endr",)+ $($rest)+)
+    };
+}
+
+pub(crate) use apart;
+
+/// The same where they name A's and B's addresses.
 macro_rules! step {
     ($($body:expr),+; $($name:ident = $value:expr),+) => {
-        asm!(
-            $($body,)+
+        apart!(
+            $($body),+;
             line = in(reg) LINE,
             $($name = in(reg) $value,)+
             out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
@@ -86,23 +100,37 @@ macro_rules! step {
     };
 }
 
-/// Two blocks of rows by two panels. A is read again for the next panels and should stay in the nearest cache; B should not take
-/// its place there.
+/// Two blocks of rows by two panels, which were loaded; the next ones are loaded meanwhile. A is read again for the next panels and
+/// should stay in the nearest cache; B should not take its place there.
 macro_rules! square {
-    ($cursor:expr, $multiply:literal) => {
+    ($next:expr, $multiply:literal) => {
         step!(
-            "tileloaddt1 tmm6, [{b0} + {line}]",
-            "tileloadd tmm4, [{a0} + {line}]",
             concat!($multiply, " tmm0, tmm4, tmm6"),
-            "tileloadd tmm5, [{a1} + {line}]",
-            concat!($multiply, " tmm2, tmm5, tmm6"),
-            "tileloaddt1 tmm7, [{b1} + {line}]",
             concat!($multiply, " tmm1, tmm4, tmm7"),
+            "tileloadd tmm4, [{a0} + {line}]",
+            concat!($multiply, " tmm2, tmm5, tmm6"),
+            "tileloaddt1 tmm6, [{b0} + {line}]",
+            concat!($multiply, " tmm3, tmm5, tmm7"),
+            "tileloadd tmm5, [{a1} + {line}]",
+            "tileloaddt1 tmm7, [{b1} + {line}]";
+            a0 = $next.a,
+            a1 = $next.a.wrapping_add($next.down),
+            b0 = $next.b,
+            b1 = $next.b.wrapping_add($next.across)
+        )
+    };
+}
+
+/// The last of them.
+macro_rules! last_square {
+    ($multiply:literal) => {
+        apart!(
+            concat!($multiply, " tmm0, tmm4, tmm6"),
+            concat!($multiply, " tmm1, tmm4, tmm7"),
+            concat!($multiply, " tmm2, tmm5, tmm6"),
             concat!($multiply, " tmm3, tmm5, tmm7");
-            a0 = $cursor.a,
-            a1 = $cursor.a.wrapping_add($cursor.down),
-            b0 = $cursor.b,
-            b1 = $cursor.b.wrapping_add($cursor.across)
+            out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
+            options(nostack, nomem, preserves_flags),
         )
     };
 }
@@ -182,8 +210,8 @@ impl Tiles {
         // SAFETY: there are tiles. Between two of these blocks of assembly they keep what they hold: the compiler never uses
         // them for anything of its own.
         unsafe {
-            asm!(
-                "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3",
+            apart!(
+                "tilezero tmm0", "tilezero tmm1", "tilezero tmm2", "tilezero tmm3";
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                 options(nostack, nomem, preserves_flags),
             );
@@ -199,11 +227,11 @@ impl Tiles {
         let [first, second] = halves(shape, from, stride);
         // SAFETY: the caller's promise.
         unsafe {
-            asm!(
+            apart!(
                 "tileloadd tmm0, [{first} + {stride}]",
                 "tileloadd tmm1, [{first} + {stride} + 64]",
                 "tileloadd tmm2, [{second} + {stride}]",
-                "tileloadd tmm3, [{second} + {stride} + 64]",
+                "tileloadd tmm3, [{second} + {stride} + 64]";
                 first = in(reg) first,
                 second = in(reg) second,
                 stride = in(reg) stride,
@@ -222,11 +250,11 @@ impl Tiles {
         let [first, second] = halves(shape, to, stride);
         // SAFETY: the caller's promise.
         unsafe {
-            asm!(
+            apart!(
                 "tilestored [{first} + {stride}], tmm0",
                 "tilestored [{first} + {stride} + 64], tmm1",
                 "tilestored [{second} + {stride}], tmm2",
-                "tilestored [{second} + {stride} + 64], tmm3",
+                "tilestored [{second} + {stride} + 64], tmm3";
                 first = in(reg) first,
                 second = in(reg) second,
                 stride = in(reg) stride,
@@ -235,23 +263,49 @@ impl Tiles {
         }
     }
 
+    /// Loads the first tiles of A and B, where the shape has them loaded a step ahead.
+    ///
+    /// # Safety
+    /// As for [`Tiles::step`].
+    #[inline(always)]
+    pub(super) unsafe fn first(&self, shape: Shape, cursor: &Cursor) {
+        if shape == Shape::Square {
+            // SAFETY: the caller's promise.
+            unsafe {
+                step!(
+                    "tileloadd tmm4, [{a0} + {line}]",
+                    "tileloaddt1 tmm6, [{b0} + {line}]",
+                    "tileloaddt1 tmm7, [{b1} + {line}]",
+                    "tileloadd tmm5, [{a1} + {line}]";
+                    a0 = cursor.a,
+                    a1 = cursor.a.wrapping_add(cursor.down),
+                    b0 = cursor.b,
+                    b1 = cursor.b.wrapping_add(cursor.across)
+                );
+            }
+        }
+    }
+
     /// Adds the products of a step along k, and moves the cursor behind it.
     ///
     /// # Safety
-    /// There is a tile at the cursor, in each of the shape's blocks and panels; these tiles were configured for the shape.
+    /// There is a tile at the cursor, in each of the shape's blocks and panels, and a next one if this is not the last; these tiles
+    /// were configured for the shape, and the first ones loaded by [`Tiles::first`].
     #[inline(always)]
-    pub(super) unsafe fn step(&self, format: Format, shape: Shape, cursor: &mut Cursor) {
+    pub(super) unsafe fn step(&self, format: Format, shape: Shape, cursor: &mut Cursor, last: bool) {
+        let next = Cursor { a: cursor.a.wrapping_add(TILE), b: cursor.b.wrapping_add(TILE), ..*cursor };
         // SAFETY: the caller's promise.
         unsafe {
             match (shape, format) {
-                (Shape::Square, Format::Bf16) => square!(cursor, "tdpbf16ps"),
-                (Shape::Square, Format::Int8 | Format::Int4) => square!(cursor, "tdpbssd"),
+                (Shape::Square, Format::Bf16) if last => last_square!("tdpbf16ps"),
+                (Shape::Square, Format::Int8 | Format::Int4) if last => last_square!("tdpbssd"),
+                (Shape::Square, Format::Bf16) => square!(next, "tdpbf16ps"),
+                (Shape::Square, Format::Int8 | Format::Int4) => square!(next, "tdpbssd"),
                 (Shape::Wide, Format::Bf16) => wide!(cursor, "tdpbf16ps"),
                 (Shape::Wide, Format::Int8 | Format::Int4) => wide!(cursor, "tdpbssd"),
             }
         }
-        cursor.a = cursor.a.wrapping_add(TILE);
-        cursor.b = cursor.b.wrapping_add(TILE);
+        *cursor = next;
     }
 }
 

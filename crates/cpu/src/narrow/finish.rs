@@ -11,7 +11,7 @@ use std::marker::PhantomData;
 use super::Dot;
 use super::patch::Sums;
 use super::rows::narrow_line;
-use super::{Format, LINE, LINES, TILE, Target, UNIT};
+use super::{Format, LINE, LINES, TILE, Target, UNIT, WIDEST};
 use crate::isa::Isa;
 #[cfg(target_arch = "aarch64")]
 use crate::lanes::Neon;
@@ -34,22 +34,22 @@ pub(super) enum Finish {
     ScaleOnto,
 }
 
-/// Gives rows of a patch's sums to C, from one to before another, and does what follows.
+/// Gives rows of the sums of the patch at `column` to C, from one to before another, and does what follows.
 ///
 /// # Safety
-/// The machine has the instructions; the sums are those of the patch, which has these rows; the place is valid for writes, and
-/// what it names, for its rows and columns, for reads.
-pub(super) type Rows = unsafe fn(place: &Place, sums: *mut Sums, from: usize, to: usize);
+/// The machine has the instructions; the sums are those of the patch, which has these rows and lies in the place; the place is
+/// valid for writes, and what it names, for its rows and columns, for reads.
+pub(super) type Rows = unsafe fn(place: &Place, column: usize, sums: *mut Sums, from: usize, to: usize);
 
-/// Where a patch's numbers go, and how.
+/// Where the numbers of patches go that lie side by side, and how. Columns are counted from the first of them.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// The patch's part of C. Where C is tiles, its address is not used; where it is halves, they are there.
+    /// The patches' part of C. Where C is tiles, its address is not used; where it is halves, they are there.
     pub part: Part,
-    /// Numbers in a row of the sums.
+    /// Numbers in a row of a patch's sums.
     pub width: usize,
-    /// What is done to its rows.
-    pub rows: Rows,
+    /// What is done to rows of a patch as wide as that, and of a last one that is not.
+    pub rows: [Rows; 2],
     /// What is added to every row.
     pub bias: *const f32,
     /// One scale for each row, and one for each column, of integers.
@@ -62,17 +62,24 @@ pub(super) struct Place {
     pub across: usize,
 }
 
-/// A bias that changes nothing, not even the sign of a zero.
-pub(super) static NO_BIAS: [f32; UNIT] = [-0.0; UNIT];
+/// A bias that changes nothing, not even the sign of a zero, for all columns of an item.
+pub(super) static NO_BIAS: [f32; WIDEST * UNIT] = [-0.0; WIDEST * UNIT];
 
 impl Place {
-    /// Takes the sums back from C.
+    /// The columns of the patch at `column`.
+    #[inline(always)]
+    pub fn columns(&self, column: usize) -> usize {
+        (self.part.columns - column).min(self.width)
+    }
+
+    /// Takes the sums of the patch at `column` back from C.
     ///
     /// # Safety
     /// The machine has `L`'s instructions; the part is valid for reads, and the sums for writes.
     #[inline(always)]
-    pub unsafe fn load<L: Lanes>(&self, sums: *mut Sums) {
-        let Part { rows, columns, c, stride, .. } = self.part;
+    pub unsafe fn load<L: Lanes>(&self, column: usize, sums: *mut Sums) {
+        let Part { rows, c, stride, .. } = self.part;
+        let (c, columns) = (c.wrapping_add(column), self.columns(column));
         for row in 0..rows {
             let mut at = 0;
             while at < columns {
@@ -87,20 +94,26 @@ impl Place {
         }
     }
 
-    /// Gives these rows of the sums to C.
+    /// What is done to rows of the patch at `column`.
+    #[inline(always)]
+    pub fn rows(&self, column: usize) -> Rows {
+        self.rows[usize::from(self.part.columns < column + self.width)]
+    }
+
+    /// Gives the sums of the only patch to C.
     ///
     /// # Safety
     /// As [`Rows`] says.
     #[inline(always)]
-    pub unsafe fn store(&self, sums: *mut Sums, from: usize, to: usize) {
+    pub unsafe fn store(&self, sums: *mut Sums) {
         // SAFETY: the caller's promise.
-        unsafe { (self.rows)(self, sums, from, to) }
+        unsafe { self.rows(0)(self, 0, sums, 0, self.part.rows) }
     }
 }
 
 /// How sums become numbers.
 trait Numbers {
-    /// Sixteen of them, of which the first `some` count, from column `at` of the patch on.
+    /// Sixteen of them, of which the first `some` count, from column `at` of the place on.
     ///
     /// # Safety
     /// As [`Rows`] says.
@@ -205,12 +218,18 @@ impl<T: Two> Follows for With<T> {
 /// # Safety
 /// As [`Rows`] says.
 #[inline(always)]
-unsafe fn each<L: Lanes, N: Numbers, F: Follows>(place: &Place, sums: *mut Sums, from: usize, to: usize) {
-    let Part { columns, c, stride, .. } = place.part;
+unsafe fn each<L: Lanes, N: Numbers, F: Follows>(
+    place: &Place,
+    column: usize,
+    sums: *mut Sums,
+    from: usize,
+    to: usize,
+) {
+    let (c, columns) = (place.part.c.wrapping_add(column), place.columns(column));
     for row in from..to {
         let sums = sums.cast::<f32>().wrapping_add(row * place.width);
         let to = match place.target {
-            Target::Wide => c.wrapping_add(row * stride),
+            Target::Wide => c.wrapping_add(row * place.part.stride),
             // Narrow numbers are made where the sums are.
             Target::Tiles(_) | Target::Halves(_) => sums,
         };
@@ -219,41 +238,47 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(place: &Place, sums: *mut Sums,
         unsafe {
             while at + 2 * LINES <= columns {
                 for at in [at, at + LINES] {
-                    let x = N::at::<L>(place, sums.add(at), row, at, LINES);
-                    F::at::<L>(x, place, row, at, LINES).store(to.add(at));
+                    let x = N::at::<L>(place, sums.add(at), row, column + at, LINES);
+                    F::at::<L>(x, place, row, column + at, LINES).store(to.add(at));
                 }
                 at += 2 * LINES;
             }
             while at < columns {
                 let some = LINES.min(columns - at);
-                let x = N::at::<L>(place, sums.add(at), row, at, some);
-                F::at::<L>(x, place, row, at, some).store_first(to.add(at), some);
+                let x = N::at::<L>(place, sums.add(at), row, column + at, some);
+                F::at::<L>(x, place, row, column + at, some).store_first(to.add(at), some);
                 at += LINES;
             }
             match place.target {
                 Target::Wide => {}
-                Target::Tiles(tiles) => narrow::<L>(place, sums, row, tiles),
-                Target::Halves(scale) => halve::<L>(place, sums, row, scale),
+                Target::Tiles(tiles) => narrow::<L>(place, column, sums, row, tiles),
+                Target::Halves(scale) => halve::<L>(place, column, sums, row, scale),
             }
         }
     }
 }
 
-/// The same where a patch is square, whole and wide: with nothing to decide on the way.
+/// The same where a patch is square and as wide as can be: with nothing to decide on the way.
 ///
 /// # Safety
 /// As [`Rows`] says; the patch is as wide as two lines.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn square<L: Lanes, N: Numbers, F: Follows>(place: &Place, sums: *mut Sums, from: usize, to: usize) {
+unsafe fn square<L: Lanes, N: Numbers, F: Follows>(
+    place: &Place,
+    column: usize,
+    sums: *mut Sums,
+    from: usize,
+    to: usize,
+) {
     for row in from..to {
         let sums = sums.cast::<f32>().wrapping_add(row * 2 * LINES);
-        let to = place.part.c.wrapping_add(row * place.part.stride);
+        let to = place.part.c.wrapping_add(row * place.part.stride + column);
         // SAFETY: the caller's promise.
         unsafe {
             for at in [0, LINES] {
-                let x = N::at::<L>(place, sums.add(at), row, at, LINES);
-                F::at::<L>(x, place, row, at, LINES).store(to.add(at));
+                let x = N::at::<L>(place, sums.add(at), row, column + at, LINES);
+                F::at::<L>(x, place, row, column + at, LINES).store(to.add(at));
             }
         }
     }
@@ -264,23 +289,24 @@ unsafe fn square<L: Lanes, N: Numbers, F: Follows>(place: &Place, sums: *mut Sum
 /// # Safety
 /// As [`Rows`] says; the part begins at a tile's first column.
 #[inline(always)]
-unsafe fn narrow<L: Lanes>(place: &Place, numbers: *const f32, row: usize, tiles: *mut f32) {
-    let (depth, columns) = (Format::Bf16.depth(), place.part.columns);
+unsafe fn narrow<L: Lanes>(place: &Place, column: usize, numbers: *const f32, row: usize, tiles: *mut f32) {
+    let (depth, columns) = (Format::Bf16.depth(), place.columns(column));
     let mut at = 0;
     while at < columns {
         // SAFETY: the caller's promise.
         unsafe {
-            narrow_line::<L>(numbers.add(at), depth.min(columns - at), line_of(place, row, at, tiles));
+            let line = line_of(place, column + at, row, tiles);
+            narrow_line::<L>(numbers.add(at), depth.min(columns - at), line);
         }
         at += depth;
     }
 }
 
-/// The line among `tiles` of a row of the patch, from column `at` on.
+/// The line among `tiles` of a row, from a column on.
 #[inline(always)]
-fn line_of(place: &Place, row: usize, at: usize, tiles: *mut f32) -> *mut u8 {
-    let [first, column] = place.part.corner;
-    let tile = (first + row) / LINES * place.across + (column + at) / Format::Bf16.depth();
+fn line_of(place: &Place, column: usize, row: usize, tiles: *mut f32) -> *mut u8 {
+    let [first, left] = place.part.corner;
+    let tile = (first + row) / LINES * place.across + (left + column) / Format::Bf16.depth();
     tiles.cast::<u8>().wrapping_add(tile * TILE + (first + row) % LINES * LINE)
 }
 
@@ -289,15 +315,15 @@ fn line_of(place: &Place, row: usize, at: usize, tiles: *mut f32) -> *mut u8 {
 /// # Safety
 /// As [`Rows`] says; the part is whole lines of halves.
 #[inline(always)]
-unsafe fn halve<L: Lanes>(place: &Place, numbers: *mut f32, row: usize, scale: f32) {
-    let (depth, to) =
-        (Format::Bf16.depth(), place.part.c.cast::<u16>().wrapping_add(row * place.part.stride));
+unsafe fn halve<L: Lanes>(place: &Place, column: usize, numbers: *mut f32, row: usize, scale: f32) {
+    let (depth, columns) = (Format::Bf16.depth(), place.columns(column));
+    let to = place.part.c.cast::<u16>().wrapping_add(row * place.part.stride + column);
     // SAFETY: the caller's promise.
     unsafe {
-        for at in (0..place.part.columns).step_by(LINES) {
+        for at in (0..columns).step_by(LINES) {
             (L::load(numbers.add(at)) * L::splat(scale)).store(numbers.add(at));
         }
-        for at in (0..place.part.columns).step_by(depth) {
+        for at in (0..columns).step_by(depth) {
             narrow_line::<L>(numbers.add(at), depth, to.add(at).cast());
         }
     }
@@ -310,20 +336,27 @@ unsafe fn halve<L: Lanes>(place: &Place, numbers: *mut f32, row: usize, scale: f
 #[cfg(target_arch = "x86_64")]
 #[inline]
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
-unsafe fn halves<N: Numbers, F: Follows>(place: &Place, sums: *mut Sums, from: usize, to: usize) {
+unsafe fn halves<N: Numbers, F: Follows>(
+    place: &Place,
+    column: usize,
+    sums: *mut Sums,
+    from: usize,
+    to: usize,
+) {
     for row in from..to {
         let sums = sums.cast::<f32>().wrapping_add(row * 2 * LINES);
         // SAFETY: the caller's promise.
         unsafe {
-            let low = F::at(N::at::<Avx512>(place, sums, row, 0, LINES), place, row, 0, LINES);
-            let high = N::at::<Avx512>(place, sums.add(LINES), row, LINES, LINES);
-            let high = F::at(high, place, row, LINES, LINES);
+            let low = N::at::<Avx512>(place, sums, row, column, LINES);
+            let low = F::at(low, place, row, column, LINES);
+            let high = N::at::<Avx512>(place, sums.add(LINES), row, column + LINES, LINES);
+            let high = F::at(high, place, row, column + LINES, LINES);
             match place.target {
                 Target::Wide => {}
-                Target::Tiles(tiles) => low.store_halves(high, line_of(place, row, 0, tiles).cast()),
+                Target::Tiles(tiles) => low.store_halves(high, line_of(place, column, row, tiles).cast()),
                 Target::Halves(scale) => {
                     let (scale, to) = (Avx512::splat(scale), place.part.c.cast::<u16>());
-                    (low * scale).store_halves(high * scale, to.add(row * place.part.stride));
+                    (low * scale).store_halves(high * scale, to.add(row * place.part.stride + column));
                 }
             }
         }
@@ -406,9 +439,15 @@ macro_rules! compiled {
                 /// # Safety
                 /// As [`Rows`] says.
                 $(#[target_feature(enable = $features)])?
-                unsafe fn rows<$n: Numbers, $f: Follows>(place: &Place, sums: *mut Sums, from: usize, to: usize) {
+                unsafe fn rows<$n: Numbers, $f: Follows>(
+                    place: &Place,
+                    column: usize,
+                    sums: *mut Sums,
+                    from: usize,
+                    to: usize,
+                ) {
                     // SAFETY: the caller's promise.
-                    unsafe { $function(place, sums, from, to) }
+                    unsafe { $function(place, column, sums, from, to) }
                 }
                 rows::<$n, $f>
             }

@@ -6,7 +6,7 @@
 //! asked for, for the next block. Behind three steps, twelve multiplications, the same work is not hidden at all.
 
 use super::amx::{Cursor, Tiles};
-use super::finish::Place;
+use super::finish::{self, Place};
 use super::patch::{Shape, Sums, Unpacked};
 use super::strips::Strips;
 use super::{Format, Item, LINE, LINES, Next, Product, SCALED, TILE, UNIT, WIDE, four};
@@ -57,7 +57,6 @@ unsafe fn run_at(product: &Product, item: &Item, next: &Next<'_>, unpacked: *mut
                 Shape::Square => flow.block_by_block(product, &rows, &item.units),
                 Shape::Wide => flow.panel_by_panel(product, &rows, &item.units),
             }
-            flow.finish();
         }
     }
 }
@@ -85,13 +84,39 @@ struct Flow<'a> {
     /// The sums of the patch at hand, and of the one before.
     sums: [*mut Sums; 2],
     /// The patch before, if it is not finished.
-    waiting: Option<Place>,
+    waiting: Option<Waiting>,
     /// Where tiles of B are unpacked to, if they are in four bits.
     unpacked: *mut u8,
     /// The first panel that is there.
     first: usize,
     ahead: Ahead,
     next: &'a Next<'a>,
+}
+
+/// A patch whose sums are not finished.
+#[derive(Clone, Copy)]
+struct Waiting {
+    /// Which of two places it is in, and at which column.
+    place: usize,
+    column: usize,
+    rows: usize,
+    finish: finish::Rows,
+}
+
+/// Patches side by side: where they are multiplied, and where their sums go.
+struct Row<'a> {
+    strips: &'a Strips<'a>,
+    /// The first of the strip's rows, and its panels.
+    first: usize,
+    panels: Range<usize>,
+    /// The first tiles of A and, in the first panel, of B.
+    start: Cursor,
+    /// The place of these patches, and of those before.
+    places: &'a [Place; 2],
+    /// Which of them is that of these.
+    place: usize,
+    /// How many rows of the patch before are finished behind a step: so all of them are behind the last.
+    each: usize,
 }
 
 /// What is asked for of B while a block is multiplied, little by little: the next block of k of the same columns, and at last
@@ -162,15 +187,19 @@ impl Flow<'_> {
             self.look_ahead(&strips, units, index);
             // SAFETY: the caller's promise.
             unsafe { self.unpack(&strips, 4 * units.start..4 * units.end) };
-            for row in strips.starts() {
-                for panel in strips.panels(units).step_by(Shape::Square.across()) {
+            let panels = strips.panels(units);
+            let mut places = [strips.place(rows.start, &panels); 2];
+            for (number, first) in strips.starts().enumerate() {
+                places[number % 2] = strips.place(first, &panels);
+                let row = self.row(&strips, first, panels.clone(), &places, number % 2);
+                for column in (0..panels.len()).step_by(Shape::Square.across()) {
                     // SAFETY: the caller's promise.
-                    unsafe { self.patch(&strips, row, panel) };
+                    unsafe { self.patch(&row, column) };
                 }
             }
             // The next block goes on with what this one leaves in C.
             // SAFETY: the caller's promise.
-            unsafe { self.finish() };
+            unsafe { self.finish(&places) };
         }
     }
 
@@ -180,23 +209,32 @@ impl Flow<'_> {
     /// As for [`run`].
     unsafe fn panel_by_panel(&mut self, product: &Product, rows: &Range<usize>, units: &Range<usize>) {
         let strips = |index: usize| Strips::new(product, Isa::Avx512, Shape::Wide, rows.clone(), index);
-        for panel in strips(0).panels(units).step_by(Shape::Wide.across()) {
+        let panels = strips(0).panels(units);
+        let mut places = [strips(0).place(rows.start, &panels); 2];
+        let mut number = 0;
+        for panel in panels.clone().step_by(Shape::Wide.across()) {
+            let panels = panel..panels.end.min(panel + Shape::Wide.across());
             for index in 0..product.blocks() {
                 let strips = strips(index);
                 if strips.goes_on() {
                     // SAFETY: the caller's promise.
-                    unsafe { self.finish() };
+                    unsafe { self.finish(&places) };
                 }
                 if index + 1 == product.blocks() {
                     let (then, unit) = self.next.behind(product, units, panel / Shape::Wide.across());
                     self.ahead = Ahead::beginning(then, unit, strips.steps.len());
                 }
-                for row in strips.starts() {
+                for first in strips.starts() {
+                    places[number % 2] = strips.place(first, &panels);
+                    let row = self.row(&strips, first, panels.clone(), &places, number % 2);
+                    number += 1;
                     // SAFETY: the caller's promise.
-                    unsafe { self.patch(&strips, row, panel) };
+                    unsafe { self.patch(&row, 0) };
                 }
             }
         }
+        // SAFETY: the caller's promise.
+        unsafe { self.finish(&places) };
     }
 
     /// Decides what is asked for while these strips are multiplied with these units.
@@ -224,55 +262,77 @@ impl Flow<'_> {
         }
     }
 
-    /// The tile of B at `panel` and the first step of `strips`, and how many bytes on the next panel begins.
-    fn right(&self, strips: &Strips<'_>, panel: usize) -> (*const u8, usize) {
-        let Strips { product, ref steps, .. } = *strips;
-        match product.format {
-            Format::Bf16 | Format::Int8 => (product.b_tile(panel, steps.start), product.tiles() * TILE),
-            Format::Int4 if strips.shape == Shape::Wide => (self.unpacked, TILE),
+    /// The patches of a strip whose panels are these, which go to one of two places.
+    fn row<'a>(
+        &self,
+        strips: &'a Strips<'a>,
+        first: usize,
+        panels: Range<usize>,
+        places: &'a [Place; 2],
+        place: usize,
+    ) -> Row<'a> {
+        let Strips { product, shape, ref steps, .. } = *strips;
+        let (b, across) = match product.format {
+            Format::Bf16 | Format::Int8 => {
+                (product.b_tile(panels.start, steps.start), product.tiles() * TILE)
+            }
+            Format::Int4 if shape == Shape::Wide => (self.unpacked.cast_const(), TILE),
             Format::Int4 => {
                 let across = steps.len() * TILE;
-                (self.unpacked.wrapping_add((panel - self.first) * across), across)
+                (self.unpacked.wrapping_add((panels.start - self.first) * across).cast_const(), across)
             }
-        }
+        };
+        let a = product.a_tile(first / LINES, steps.start);
+        let start = Cursor { a, b, down: product.tiles() * TILE, across };
+        Row { strips, first, panels, start, places, place, each: shape.height().div_ceil(steps.len()) }
     }
 
     /// Finishes the last patch.
     ///
     /// # Safety
     /// As for [`run`].
-    unsafe fn finish(&mut self) {
-        if let Some(before) = self.waiting.take() {
+    unsafe fn finish(&mut self, places: &[Place; 2]) {
+        if let Some(Waiting { place, column, rows, finish }) = self.waiting.take() {
             // SAFETY: the caller's promise; the sums of the patch before are in the second place.
-            unsafe { before.store(self.sums[1], 0, before.part.rows) };
+            unsafe { finish(&places[place], column, self.sums[1], 0, rows) };
         }
     }
 
-    /// One patch, while the one before is finished.
+    /// The patch at a panel of a row, counted from the row's first, while the one before is finished.
     ///
     /// # Safety
     /// As for [`run`].
     #[inline(always)]
-    unsafe fn patch(&mut self, strips: &Strips<'_>, row: usize, panel: usize) {
-        let (shape, place) = (strips.shape, strips.place(row, panel));
+    unsafe fn patch(&mut self, row: &Row<'_>, panel: usize) {
+        let Row { strips, places, place, .. } = *row;
+        let (shape, at, column) = (strips.shape, &places[place], panel * LINES);
+        let whole = at.part.rows == shape.height() && column + shape.width() <= at.part.columns;
+        let c = at.part.c.wrapping_add(column);
         // SAFETY: the caller's promise; the two places of sums change roles from patch to patch.
         unsafe {
-            self.begin(strips, &place);
-            match (shape, strips.product.format) {
-                (Shape::Square, Format::Bf16) => self.steps::<true, false, false>(strips, row, panel),
-                (Shape::Square, Format::Int8 | Format::Int4) => {
-                    self.steps::<true, true, false>(strips, row, panel);
-                }
-                (Shape::Wide, Format::Bf16) => self.steps::<false, false, false>(strips, row, panel),
-                (Shape::Wide, Format::Int8) => self.steps::<false, true, false>(strips, row, panel),
-                (Shape::Wide, Format::Int4) => self.steps::<false, true, true>(strips, row, panel),
+            if !strips.goes_on() {
+                self.tiles.zero();
+            } else if whole {
+                self.tiles.load(shape, c, 4 * at.part.stride);
+            } else {
+                // What lies beyond the last row and column of the sums does not matter. A machine with AMX has AVX-512.
+                dispatch!(Isa::Avx512, |L| at.load::<L>(column, self.sums[0]));
+                self.tiles.load(shape, self.sums[0].cast(), 4 * shape.width());
             }
-            if is_whole(shape, &place) && strips.keeps() {
-                self.tiles.store(shape, place.part.c, 4 * place.part.stride);
+            match (shape, strips.product.format) {
+                (Shape::Square, Format::Bf16) => self.steps::<true, false, false>(row, panel),
+                (Shape::Square, Format::Int8 | Format::Int4) => self.steps::<true, true, false>(row, panel),
+                (Shape::Wide, Format::Bf16) => self.steps::<false, false, false>(row, panel),
+                (Shape::Wide, Format::Int8) => self.steps::<false, true, false>(row, panel),
+                (Shape::Wide, Format::Int4) => self.steps::<false, true, true>(row, panel),
+            }
+            if whole && strips.keeps() {
+                self.waiting = None;
+                self.tiles.store(shape, c, 4 * at.part.stride);
             } else {
                 self.tiles.store(shape, self.sums[0].cast(), 4 * shape.width());
                 self.sums.swap(0, 1);
-                self.waiting = Some(place);
+                self.waiting = Some(Waiting { place, column, rows: at.part.rows, finish: at.rows(column) });
             }
         }
     }
@@ -284,75 +344,51 @@ impl Flow<'_> {
     #[inline(never)]
     unsafe fn steps<const SQUARE: bool, const INTEGERS: bool, const UNPACKS: bool>(
         &mut self,
-        strips: &Strips<'_>,
-        row: usize,
+        row: &Row<'_>,
         panel: usize,
     ) {
         let shape = if SQUARE { Shape::Square } else { Shape::Wide };
         let format = if INTEGERS { Format::Int8 } else { Format::Bf16 };
-        let Strips { product, ref steps, .. } = *strips;
-        let (b, across) = self.right(strips, panel);
-        let a = product.a_tile(row / LINES, steps.start);
-        let mut cursor = Cursor { a, b, down: product.tiles() * TILE, across };
-        let before = self.waiting.take();
-        let rows = before.map_or(0, |before| before.part.rows);
-        let (each, mut done) = (rows.div_ceil(steps.len()), 0);
+        let Strips { product, ref steps, .. } = *row.strips;
+        let mut cursor = Cursor { b: row.start.b.wrapping_add(panel * row.start.across), ..row.start };
+        let (count, mut done) = (self.waiting.map_or(0, |waiting| waiting.rows), 0);
         // SAFETY: the caller's promise.
         unsafe {
             // The first strip unpacks the panels; another finds them.
-            let unpacks = UNPACKS && row == strips.rows.start;
-            let ring = if strips.rows.len() <= LINES { RING } else { SCALED };
+            let unpacks = UNPACKS && row.first == row.strips.rows.start;
+            let ring = if row.strips.rows.len() <= LINES { RING } else { SCALED };
             let mut unpack = |step: usize| {
                 if unpacks && step < steps.len() {
                     let to = self.unpacked.add(step % ring * FOUR_TILES);
-                    four::unpack_unit(product, panel / Shape::Wide.across(), steps.start + step, to);
+                    four::unpack_unit(
+                        product,
+                        row.panels.start / Shape::Wide.across(),
+                        steps.start + step,
+                        to,
+                    );
                 }
             };
-            (0..EARLIER).for_each(&mut unpack);
+            if UNPACKS {
+                (0..EARLIER).for_each(&mut unpack);
+            }
+            self.tiles.first(shape, &cursor);
             for step in 0..steps.len() {
                 if UNPACKS {
                     unpack(step + EARLIER);
                     cursor.b = self.unpacked.add(step % ring * FOUR_TILES);
                 }
-                self.tiles.step(format, shape, &mut cursor);
-                if let Some(before) = &before
-                    && done < rows
+                self.tiles.step(format, shape, &mut cursor, step + 1 == steps.len());
+                if let Some(Waiting { place, column, finish, .. }) = self.waiting
+                    && done < count
                 {
-                    let some = each.min(rows - done);
-                    before.store(self.sums[1], done, done + some);
-                    done += some;
+                    let to = count.min(done + row.each);
+                    finish(&row.places[place], column, self.sums[1], done, to);
+                    done = to;
                 }
                 self.ahead.ask();
             }
         }
     }
-
-    /// Begins a patch with zeros, or with what C holds.
-    ///
-    /// # Safety
-    /// As for [`run`].
-    #[inline(always)]
-    unsafe fn begin(&mut self, strips: &Strips<'_>, place: &Place) {
-        let shape = strips.shape;
-        // SAFETY: the caller's promise; what lies beyond the last row and column of the sums does not matter. A machine with AMX
-        // has AVX-512.
-        unsafe {
-            if !strips.goes_on() {
-                self.tiles.zero();
-            } else if is_whole(shape, place) {
-                self.tiles.load(shape, place.part.c, 4 * place.part.stride);
-            } else {
-                dispatch!(Isa::Avx512, |L| place.load::<L>(self.sums[0]));
-                self.tiles.load(shape, self.sums[0].cast(), 4 * shape.width());
-            }
-        }
-    }
-}
-
-/// Whether all rows and columns of a patch lie in C.
-#[inline(always)]
-fn is_whole(shape: Shape, place: &Place) -> bool {
-    place.part.rows == shape.height() && place.part.columns == shape.width()
 }
 
 /// Asks for a line in the second cache.

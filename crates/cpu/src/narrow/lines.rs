@@ -40,15 +40,15 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'
                         let jump = next.jump(product, item, panel);
                         Beyond { left: product.tiles() - strips.steps.start, jump }
                     });
-                    let place = strips.place(row, panel);
+                    let place = strips.place(row, &unit_at(panel));
                     // SAFETY: the caller's promise.
                     unsafe {
                         if strips.goes_on() {
-                            dispatch!(dot.isa(), |L| place.load::<L>(&raw mut sums));
+                            dispatch!(dot.isa(), |L| place.load::<L>(0, &raw mut sums));
                         }
                         let patch = Patch { a, beyond, ..strips.patch(row, panel, &raw mut sums) };
                         vector::multiply(dot, product.format, &patch);
-                        place.store(&raw mut sums, 0, place.part.rows);
+                        place.store(&raw mut sums);
                     }
                 }
             }
@@ -61,6 +61,11 @@ fn some_units(item: &Item, most: usize) -> impl Iterator<Item = Range<usize>> + 
     let each = if item.rows.len() <= LINES { 1 } else { most };
     let Range { start, end } = item.units;
     (start..end).step_by(each).map(move |first| first..end.min(first + each))
+}
+
+/// The four panels from this one on.
+fn unit_at(panel: usize) -> Range<usize> {
+    panel..panel + Shape::Wide.across()
 }
 
 impl Next<'_> {
@@ -109,8 +114,8 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
                             let b = to.add((panel - 4 * units.start) * of_panel);
                             vector::multiply(dot, Format::Int8, &Patch { a, b, shift, ..patch });
                             if ends {
-                                let place = strips.place(row, panel);
-                                place.store(&raw mut sums, 0, place.part.rows);
+                                let place = strips.place(row, &unit_at(panel));
+                                place.store(&raw mut sums);
                             }
                         }
                     }
@@ -133,11 +138,11 @@ unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: &Next<'
         for index in 0..product.blocks() {
             let strips = strips(index);
             let patch = strips.patch(item.rows.start, panel, &raw mut sums);
-            let place = strips.place(item.rows.start, panel);
+            let place = strips.place(item.rows.start, &unit_at(panel));
             // SAFETY: the caller's promise.
             unsafe {
                 four::multiply_unit(&four::Unit { product, patch, number, k: &strips.steps, jump });
-                place.store(&raw mut sums, 0, place.part.rows);
+                place.store(&raw mut sums);
             }
         }
     }

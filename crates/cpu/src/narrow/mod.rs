@@ -44,7 +44,7 @@ mod vector;
 mod weight;
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use amx::Tiles;
+pub(crate) use amx::{Tiles, apart};
 pub use dot::Dot;
 pub use kind::Kind;
 pub use rows::Narrowing;

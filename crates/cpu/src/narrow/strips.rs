@@ -35,10 +35,8 @@ pub(super) struct Strips<'a> {
     pub steps: Range<usize>,
     /// The block's number.
     block: usize,
-    /// What is done to the rows of its patches.
-    finish: finish::Rows,
-    /// The same for patches that are whole.
-    finish_whole: finish::Rows,
+    /// What is done to the rows of patches that are whole, and of others.
+    finish: [finish::Rows; 2],
 }
 
 impl<'a> Strips<'a> {
@@ -58,7 +56,7 @@ impl<'a> Strips<'a> {
             Shape::Square => finish::square_rows(finish, then, product.target),
             Shape::Wide => general,
         };
-        Self { product, shape, rows, steps, block, finish: general, finish_whole: whole }
+        Self { product, shape, rows, steps, block, finish: [whole, general] }
     }
 }
 
@@ -86,16 +84,16 @@ impl Strips<'_> {
         units.start * 4..(units.end * 4).min(self.product.some[1].div_ceil(LINES))
     }
 
-    /// The part of C that the patch at `row` and `panel` is, and what happens to its sums.
+    /// The part of C that the patches at `row` are whose panels are these, and what happens to their sums.
     #[inline(always)]
-    pub fn place(&self, row: usize, panel: usize) -> Place {
-        let (product, column) = (self.product, panel * LINES);
+    pub fn place(&self, row: usize, panels: &Range<usize>) -> Place {
+        let (product, column) = (self.product, panels.start * LINES);
         let Product { c, c_stride, columns, some, bias, then, target, .. } = *product;
         let at = row * c_stride + column;
         let part = Part {
             corner: [row, column],
             rows: (self.rows.end - row).min(self.shape.height()),
-            columns: (some[1] - column).min(self.shape.width()),
+            columns: some[1].min(panels.end * LINES) - column,
             c: match target {
                 Target::Wide | Target::Tiles(_) => c.wrapping_add(at),
                 Target::Halves(_) => c.cast::<u16>().wrapping_add(at).cast(),
@@ -111,7 +109,7 @@ impl Strips<'_> {
         Place {
             part,
             width: self.shape.width(),
-            rows: if part.columns == self.shape.width() { self.finish_whole } else { self.finish },
+            rows: self.finish,
             bias: bias.map_or(NO_BIAS.as_ptr(), |bias| bias.wrapping_add(column)),
             scales: [
                 product.row_scales(self.block).wrapping_add(row),

@@ -6,7 +6,7 @@ use std::arch::asm;
 
 use super::{BLOCK, DEPTH, Gathered, Met, PAGE, PANEL, Queries, TERMS, TILE, TILES, VECTORS};
 use crate::lanes::LANES;
-use crate::narrow::Tiles;
+use crate::narrow::{Tiles, apart};
 
 mod pack;
 mod terms;
@@ -47,13 +47,12 @@ impl Registers {
     ) {
         // SAFETY: the caller's promise; there is one step at least.
         unsafe {
-            asm!(
+            apart!(
                 "tilezero tmm0",
                 "tilezero tmm1",
                 "tilezero tmm2",
                 "tilezero tmm3",
-                "2:",
-                "tileloadd tmm4, [{q} + {q_stride}]",
+                "2:\n tileloadd tmm4, [{q} + {q_stride}]",
                 "tileloadd tmm5, [{k0} + {line}]",
                 "tdpbf16ps tmm0, tmm4, tmm5",
                 "tileloadd tmm5, [{k1} + {line}]",
@@ -62,17 +61,11 @@ impl Registers {
                 "tdpbf16ps tmm2, tmm4, tmm5",
                 "tileloadd tmm5, [{k3} + {line}]",
                 "tdpbf16ps tmm3, tmm4, tmm5",
-                "add {q}, 64",
-                "add {k0}, 1024",
-                "add {k1}, 1024",
-                "add {k2}, 1024",
-                "add {k3}, 1024",
-                "dec {steps}",
-                "jnz 2b",
+                "add {q}, 64\n add {k0}, 1024\n add {k1}, 1024\n add {k2}, 1024\n add {k3}, 1024\n dec {steps}\n jnz 2b",
                 "tilestored [{out} + {out_stride}], tmm0",
                 "tilestored [{out} + {out_stride} + 64], tmm1",
                 "tilestored [{out} + {out_stride} + 128], tmm2",
-                "tilestored [{out} + {out_stride} + 192], tmm3",
+                "tilestored [{out} + {out_stride} + 192], tmm3";
                 q = inout(reg) queries => _,
                 q_stride = in(reg) words * 4,
                 k0 = inout(reg) keys[0] => _,
@@ -190,21 +183,14 @@ macro_rules! mix_panels {
         unsafe fn $name(from: &Terms<'_>, panel: usize, ((mixed, stride), fresh): ((*mut f32, usize), bool)) {
             // SAFETY: the caller's promise.
             unsafe {
-                asm!(
+                apart!(
                     $($zero,)+
-                    "test {fresh:l}, {fresh:l}",
-                    "jnz 2f",
+                    "test {fresh:l}, {fresh:l}\n jnz 2f",
                     $($load,)+
-                    "2:",
-                    "mov {page}, [{pages}]",
-                    "add {page}, {offset}",
-                    "tileloadd tmm6, [{terms} + {terms_stride}]",
+                    "2:\n mov {page}, [{pages}]\n add {page}, {offset}\n tileloadd tmm6, [{terms} + {terms_stride}]",
                     $($step,)+
-                    "lea {terms}, [{terms} + 4 * {deep}]",
-                    "add {pages}, {deep}",
-                    "dec {count}",
-                    "jnz 2b",
-                    $($store,)+
+                    "lea {terms}, [{terms} + 4 * {deep}]\n add {pages}, {deep}\n dec {count}\n jnz 2b",
+                    $($store),+;
                     mixed = in(reg) mixed,
                     stride = in(reg) stride * 4,
                     fresh = in(reg) usize::from(fresh),
@@ -229,8 +215,7 @@ mix_panels!(mix_one:
     "tilezero tmm0";
     "tileloadd tmm0, [{mixed} + {stride}]";
     "tileloadd tmm7, [{page} + {line}]",
-    "tdpbf16ps tmm0, tmm6, tmm7",
-    "add {page}, {panel}";
+    "tdpbf16ps tmm0, tmm6, tmm7\n add {page}, {panel}";
     "tilestored [{mixed} + {stride}], tmm0");
 
 mix_panels!(mix_two:
@@ -240,8 +225,7 @@ mix_panels!(mix_two:
     "tileloadd tmm1, [{mixed} + {stride} + 64]";
     "tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm0, tmm6, tmm7",
-    "add {page}, {panel}",
-    "tileloadd tmm7, [{page} + {line}]",
+    "add {page}, {panel}\n tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm1, tmm6, tmm7";
     "tilestored [{mixed} + {stride}], tmm0",
     "tilestored [{mixed} + {stride} + 64], tmm1");
@@ -257,14 +241,11 @@ mix_panels!(mix_four:
     "tileloadd tmm3, [{mixed} + {stride} + 192]";
     "tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm0, tmm6, tmm7",
-    "add {page}, {panel}",
-    "tileloadd tmm7, [{page} + {line}]",
+    "add {page}, {panel}\n tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm1, tmm6, tmm7",
-    "add {page}, {panel}",
-    "tileloadd tmm7, [{page} + {line}]",
+    "add {page}, {panel}\n tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm2, tmm6, tmm7",
-    "add {page}, {panel}",
-    "tileloadd tmm7, [{page} + {line}]",
+    "add {page}, {panel}\n tileloadd tmm7, [{page} + {line}]",
     "tdpbf16ps tmm3, tmm6, tmm7";
     "tilestored [{mixed} + {stride}], tmm0",
     "tilestored [{mixed} + {stride} + 64], tmm1",

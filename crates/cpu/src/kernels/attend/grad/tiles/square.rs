@@ -1,6 +1,5 @@
 //! The instructions: a product of 32 × 32, what lies between two of them, and turning.
 
-use std::arch::asm;
 use std::arch::x86_64::{
     __m512, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_maskz_mov_ps, _mm512_maskz_mul_ps, _mm512_set1_ps,
     _mm512_storeu_si512, _mm512_sub_ps,
@@ -12,6 +11,7 @@ use super::super::super::tiles::machine::power;
 use super::{CHUNK, SQUARE, WORDS};
 use crate::lanes::halves::{pair, together};
 use crate::lanes::{Avx512, LANES, Lanes};
+use crate::narrow::apart;
 
 /// 32 rows of A times 32 columns of B, added to C or put there. All distances are in words or numbers.
 pub(super) struct Square {
@@ -44,19 +44,17 @@ impl Square {
     pub unsafe fn multiply_apart(&self, apart: usize) {
         // SAFETY: the caller's promise.
         unsafe {
-            asm!(
+            apart!(
                 "tilezero tmm0",
                 "tilezero tmm1",
                 "tilezero tmm2",
                 "tilezero tmm3",
-                "test {fresh:l}, {fresh:l}",
-                "jnz 2f",
+                "test {fresh:l}, {fresh:l}\n jnz 2f",
                 "tileloadd tmm0, [{c0} + {c_line}]",
                 "tileloadd tmm1, [{c0} + {c_line} + 64]",
                 "tileloadd tmm2, [{c1} + {c_line}]",
                 "tileloadd tmm3, [{c1} + {c_line} + 64]",
-                "2:",
-                "tileloadd tmm4, [{a0} + {a_line}]",
+                "2:\n tileloadd tmm4, [{a0} + {a_line}]",
                 "tileloadd tmm6, [{b0} + {line}]",
                 "tdpbf16ps tmm0, tmm4, tmm6",
                 "tileloadd tmm7, [{b1} + {line}]",
@@ -64,16 +62,11 @@ impl Square {
                 "tileloadd tmm5, [{a1} + {a_line}]",
                 "tdpbf16ps tmm2, tmm5, tmm6",
                 "tdpbf16ps tmm3, tmm5, tmm7",
-                "add {a0}, {a_step}",
-                "add {a1}, {a_step}",
-                "add {b0}, 1024",
-                "add {b1}, 1024",
-                "dec {steps}",
-                "jnz 2b",
+                "add {a0}, {a_step}\n add {a1}, {a_step}\n add {b0}, 1024\n add {b1}, 1024\n dec {steps}\n jnz 2b",
                 "tilestored [{c0} + {c_line}], tmm0",
                 "tilestored [{c0} + {c_line} + 64], tmm1",
                 "tilestored [{c1} + {c_line}], tmm2",
-                "tilestored [{c1} + {c_line} + 64], tmm3",
+                "tilestored [{c1} + {c_line} + 64], tmm3";
                 fresh = in(reg) usize::from(self.fresh),
                 c0 = in(reg) self.c,
                 c1 = in(reg) self.c.wrapping_add(LANES * self.c_line),
