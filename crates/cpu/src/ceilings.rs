@@ -130,7 +130,7 @@ pub fn narrow(dot: Dot, format: Format, team: &Team) -> Option<f64> {
 /// The machine has AMX.
 #[cfg(target_arch = "x86_64")]
 unsafe fn tiles(format: Format, team: &Team) -> f64 {
-    use std::arch::asm;
+    use crate::narrow::apart;
     const STEPS: usize = 20_000;
     /// Palette 1; eight registers of 64 bytes and sixteen lines.
     #[repr(align(64))]
@@ -141,17 +141,15 @@ unsafe fn tiles(format: Format, team: &Team) -> f64 {
     configuration.0[48..56].fill(16);
     macro_rules! multiply {
         ($name:literal) => {
-            asm!(
+            apart!(
                 "ldtilecfg [{}]",
                 "tilezero tmm4", "tilezero tmm5", "tilezero tmm6", "tilezero tmm7",
-                "2:",
-                concat!($name, " tmm0, tmm4, tmm6"),
+                concat!("2:\n ", $name, " tmm0, tmm4, tmm6"),
                 concat!($name, " tmm1, tmm4, tmm7"),
                 concat!($name, " tmm2, tmm5, tmm6"),
                 concat!($name, " tmm3, tmm5, tmm7"),
-                "dec {}",
-                "jnz 2b",
-                "tilerelease",
+                "dec {}\n jnz 2b",
+                "tilerelease";
                 in(reg) &raw const configuration.0,
                 inout(reg) STEPS => _,
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,

@@ -17,6 +17,7 @@ use super::strip::{AHEAD, Sums, Upper, store};
 use super::vectors::Vnni512;
 use super::{Item, LINE, LINES, Layout, TALLEST, UNIT, by_coding};
 use crate::lanes::{Avx512, Lanes};
+use crate::narrow::amx::apart;
 
 /// Steps of k whose codes are unpacked at once: 16 KB of them.
 const STEPS: usize = 1024;
@@ -181,12 +182,12 @@ struct Chunk<'a> {
 /// One group: a tile of A by one of B, and its sums.
 macro_rules! tile {
     ($sums:literal, $a:literal, $b:literal, $from:expr, $stride:expr, $codes:expr, $to:expr) => {
-        asm!(
+        apart!(
             concat!("tilezero tmm", $sums),
             concat!("tileloadd tmm", $a, ", [{a} + {stride}]"),
             concat!("tileloadd tmm", $b, ", [{b} + {line}]"),
             concat!("tdpbssd tmm", $sums, ", tmm", $a, ", tmm", $b),
-            concat!("tilestored [{to} + {line}], tmm", $sums),
+            concat!("tilestored [{to} + {line}], tmm", $sums);
             a = in(reg) $from,
             stride = in(reg) $stride,
             b = in(reg) $codes,

@@ -2,8 +2,6 @@
 //! of queries or of keys has sixteen lines of 64 bytes; a tile of probabilities has sixteen of 32, for the sixteen values of a page, which
 //! are eight lines of 64, or twice that for two pages. A single query is a column: sixteen lines of 4 bytes, as are its scores.
 
-use std::arch::asm;
-
 use super::{BLOCK, DEPTH, Gathered, Met, PAGE, PANEL, Queries, TERMS, TILE, TILES, VECTORS};
 use crate::lanes::LANES;
 use crate::narrow::{Tiles, apart};
@@ -93,17 +91,13 @@ impl Registers {
         for (v, &page) in pages.iter().enumerate() {
             // SAFETY: the caller's promise; there is one step at least.
             unsafe {
-                asm!(
+                apart!(
                     "tilezero tmm2",
-                    "2:",
-                    "tileloadd tmm4, [{k} + {k_stride}]",
+                    "2:\n tileloadd tmm4, [{k} + {k_stride}]",
                     "tileloadd tmm5, [{q} + {word}]",
                     "tdpbf16ps tmm2, tmm4, tmm5",
-                    "add {k}, 64",
-                    "add {q}, 64",
-                    "dec {steps}",
-                    "jnz 2b",
-                    "tilestored [{out} + {word}], tmm2",
+                    "add {k}, 64\n add {q}, 64\n dec {steps}\n jnz 2b",
+                    "tilestored [{out} + {word}], tmm2";
                     k = inout(reg) page => _,
                     k_stride = in(reg) steps * 64,
                     q = inout(reg) query => _,
