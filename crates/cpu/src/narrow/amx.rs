@@ -5,10 +5,10 @@
 //! than sixteen rows, and B is read from four places at once. The assembly comes in pieces, a step along k each, so that other work
 //! can be done between them.
 //!
-//! **A core may be shared.** Where its other thread uses tiles as well, and that may be another's, there are hardly any registers
-//! left to rename to, and a step takes three to five times as long. It takes a third less again where a core, which takes up six
-//! instructions at a time, never meets two about tiles among them, and where tiles are loaded a step before they are multiplied. So six
-//! instructions that do nothing stand behind each of them ([`apart`]); where the core is ours, they cost nothing.
+//! **A core may be shared.** At times a step takes three to five times as long, probably because another's thread on the same core uses
+//! tiles as well, and there are hardly any registers left to rename to. Then it takes a third less again where a core, which takes up
+//! six instructions at a time, never meets two about tiles among them, and where tiles are loaded a step before they are multiplied.
+//! So six instructions that do nothing stand behind each of them ([`apart`]); at other times they cost nothing.
 
 use super::patch::Shape;
 use super::{Format, LINE, LINES, TILE};
@@ -77,7 +77,8 @@ pub(super) struct Cursor {
     pub across: usize,
 }
 
-/// Instructions about tiles, and other instructions between them: see above.
+/// Instructions about tiles, and six others behind each: see above. What is not about tiles stands in one string with a neighbour, so that
+/// nothing comes between.
 macro_rules! apart {
     ($($instruction:expr),+; $($rest:tt)+) => {
         std::arch::asm!($($instruction, ".rept 6", "nop", ".endr",)+ $($rest)+)

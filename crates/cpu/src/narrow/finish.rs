@@ -49,7 +49,7 @@ pub(super) struct Place {
     /// Numbers in a row of a patch's sums.
     pub width: usize,
     /// What is done to rows of a patch as wide as that, and of a last one that is not.
-    pub rows: [Rows; 2],
+    pub finish: [Rows; 2],
     /// What is added to every row.
     pub bias: *const f32,
     /// One scale for each row, and one for each column, of integers.
@@ -96,8 +96,8 @@ impl Place {
 
     /// What is done to rows of the patch at `column`.
     #[inline(always)]
-    pub fn rows(&self, column: usize) -> Rows {
-        self.rows[usize::from(self.part.columns < column + self.width)]
+    pub fn finish(&self, column: usize) -> Rows {
+        self.finish[usize::from(self.part.columns < column + self.width)]
     }
 
     /// Gives the sums of the only patch to C.
@@ -107,7 +107,7 @@ impl Place {
     #[inline(always)]
     pub unsafe fn store(&self, sums: *mut Sums) {
         // SAFETY: the caller's promise.
-        unsafe { self.rows(0)(self, 0, sums, 0, self.part.rows) }
+        unsafe { self.finish(0)(self, 0, sums, 0, self.part.rows) }
     }
 }
 

@@ -106,9 +106,9 @@ struct Waiting {
 /// Patches side by side: where they are multiplied, and where their sums go.
 struct Row<'a> {
     strips: &'a Strips<'a>,
-    /// The first of the strip's rows, and its panels.
+    /// The first row and the first panel.
     first: usize,
-    panels: Range<usize>,
+    panel: usize,
     /// The first tiles of A and, in the first panel, of B.
     start: Cursor,
     /// The place of these patches, and of those before.
@@ -191,10 +191,10 @@ impl Flow<'_> {
             let mut places = [strips.place(rows.start, &panels); 2];
             for (number, first) in strips.starts().enumerate() {
                 places[number % 2] = strips.place(first, &panels);
-                let row = self.row(&strips, first, panels.clone(), &places, number % 2);
-                for column in (0..panels.len()).step_by(Shape::Square.across()) {
+                let row = self.row(&strips, [first, panels.start], &places, number % 2);
+                for panel in (0..panels.len()).step_by(Shape::Square.across()) {
                     // SAFETY: the caller's promise.
-                    unsafe { self.patch(&row, column) };
+                    unsafe { self.patch(&row, panel) };
                 }
             }
             // The next block goes on with what this one leaves in C.
@@ -212,8 +212,7 @@ impl Flow<'_> {
         let panels = strips(0).panels(units);
         let mut places = [strips(0).place(rows.start, &panels); 2];
         let mut number = 0;
-        for panel in panels.clone().step_by(Shape::Wide.across()) {
-            let panels = panel..panels.end.min(panel + Shape::Wide.across());
+        for panel in panels.step_by(Shape::Wide.across()) {
             for index in 0..product.blocks() {
                 let strips = strips(index);
                 if strips.goes_on() {
@@ -225,8 +224,8 @@ impl Flow<'_> {
                     self.ahead = Ahead::beginning(then, unit, strips.steps.len());
                 }
                 for first in strips.starts() {
-                    places[number % 2] = strips.place(first, &panels);
-                    let row = self.row(&strips, first, panels.clone(), &places, number % 2);
+                    places[number % 2] = strips.place_of_one(first, panel);
+                    let row = self.row(&strips, [first, panel], &places, number % 2);
                     number += 1;
                     // SAFETY: the caller's promise.
                     unsafe { self.patch(&row, 0) };
@@ -262,29 +261,26 @@ impl Flow<'_> {
         }
     }
 
-    /// The patches of a strip whose panels are these, which go to one of two places.
+    /// The patches from this row and panel on, side by side, which go to one of two places.
     fn row<'a>(
         &self,
         strips: &'a Strips<'a>,
-        first: usize,
-        panels: Range<usize>,
+        [first, panel]: [usize; 2],
         places: &'a [Place; 2],
         place: usize,
     ) -> Row<'a> {
         let Strips { product, shape, ref steps, .. } = *strips;
         let (b, across) = match product.format {
-            Format::Bf16 | Format::Int8 => {
-                (product.b_tile(panels.start, steps.start), product.tiles() * TILE)
-            }
+            Format::Bf16 | Format::Int8 => (product.b_tile(panel, steps.start), product.tiles() * TILE),
             Format::Int4 if shape == Shape::Wide => (self.unpacked.cast_const(), TILE),
             Format::Int4 => {
                 let across = steps.len() * TILE;
-                (self.unpacked.wrapping_add((panels.start - self.first) * across).cast_const(), across)
+                (self.unpacked.wrapping_add((panel - self.first) * across).cast_const(), across)
             }
         };
         let a = product.a_tile(first / LINES, steps.start);
         let start = Cursor { a, b, down: product.tiles() * TILE, across };
-        Row { strips, first, panels, start, places, place, each: shape.height().div_ceil(steps.len()) }
+        Row { strips, first, panel, start, places, place, each: shape.height().div_ceil(steps.len()) }
     }
 
     /// Finishes the last patch.
@@ -293,7 +289,7 @@ impl Flow<'_> {
     /// As for [`run`].
     unsafe fn finish(&mut self, places: &[Place; 2]) {
         if let Some(Waiting { place, column, rows, finish }) = self.waiting.take() {
-            // SAFETY: the caller's promise; the sums of the patch before are in the second place.
+            // SAFETY: the caller's promise; the second sums are those of the patch before.
             unsafe { finish(&places[place], column, self.sums[1], 0, rows) };
         }
     }
@@ -308,7 +304,7 @@ impl Flow<'_> {
         let (shape, at, column) = (strips.shape, &places[place], panel * LINES);
         let whole = at.part.rows == shape.height() && column + shape.width() <= at.part.columns;
         let c = at.part.c.wrapping_add(column);
-        // SAFETY: the caller's promise; the two places of sums change roles from patch to patch.
+        // SAFETY: the caller's promise; the two sums change roles from patch to patch.
         unsafe {
             if !strips.goes_on() {
                 self.tiles.zero();
@@ -332,7 +328,7 @@ impl Flow<'_> {
             } else {
                 self.tiles.store(shape, self.sums[0].cast(), 4 * shape.width());
                 self.sums.swap(0, 1);
-                self.waiting = Some(Waiting { place, column, rows: at.part.rows, finish: at.rows(column) });
+                self.waiting = Some(Waiting { place, column, rows: at.part.rows, finish: at.finish(column) });
             }
         }
     }
@@ -360,17 +356,10 @@ impl Flow<'_> {
             let mut unpack = |step: usize| {
                 if unpacks && step < steps.len() {
                     let to = self.unpacked.add(step % ring * FOUR_TILES);
-                    four::unpack_unit(
-                        product,
-                        row.panels.start / Shape::Wide.across(),
-                        steps.start + step,
-                        to,
-                    );
+                    four::unpack_unit(product, row.panel / Shape::Wide.across(), steps.start + step, to);
                 }
             };
-            if UNPACKS {
-                (0..EARLIER).for_each(&mut unpack);
-            }
+            (0..EARLIER).for_each(&mut unpack);
             self.tiles.first(shape, &cursor);
             for step in 0..steps.len() {
                 if UNPACKS {

@@ -40,7 +40,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'
                         let jump = next.jump(product, item, panel);
                         Beyond { left: product.tiles() - strips.steps.start, jump }
                     });
-                    let place = strips.place(row, &unit_at(panel));
+                    let place = strips.place_of_one(row, panel);
                     // SAFETY: the caller's promise.
                     unsafe {
                         if strips.goes_on() {
@@ -61,11 +61,6 @@ fn some_units(item: &Item, most: usize) -> impl Iterator<Item = Range<usize>> + 
     let each = if item.rows.len() <= LINES { 1 } else { most };
     let Range { start, end } = item.units;
     (start..end).step_by(each).map(move |first| first..end.min(first + each))
-}
-
-/// The four panels from this one on.
-fn unit_at(panel: usize) -> Range<usize> {
-    panel..panel + Shape::Wide.across()
 }
 
 impl Next<'_> {
@@ -114,7 +109,7 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
                             let b = to.add((panel - 4 * units.start) * of_panel);
                             vector::multiply(dot, Format::Int8, &Patch { a, b, shift, ..patch });
                             if ends {
-                                let place = strips.place(row, &unit_at(panel));
+                                let place = strips.place_of_one(row, panel);
                                 place.store(&raw mut sums);
                             }
                         }
@@ -138,7 +133,7 @@ unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: &Next<'
         for index in 0..product.blocks() {
             let strips = strips(index);
             let patch = strips.patch(item.rows.start, panel, &raw mut sums);
-            let place = strips.place(item.rows.start, &unit_at(panel));
+            let place = strips.place_of_one(item.rows.start, panel);
             // SAFETY: the caller's promise.
             unsafe {
                 four::multiply_unit(&four::Unit { product, patch, number, k: &strips.steps, jump });

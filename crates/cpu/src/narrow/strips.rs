@@ -109,7 +109,7 @@ impl Strips<'_> {
         Place {
             part,
             width: self.shape.width(),
-            rows: self.finish,
+            finish: self.finish,
             bias: bias.map_or(NO_BIAS.as_ptr(), |bias| bias.wrapping_add(column)),
             scales: [
                 product.row_scales(self.block).wrapping_add(row),
@@ -119,6 +119,12 @@ impl Strips<'_> {
             target,
             across: Format::Bf16.tiles(columns),
         }
+    }
+
+    /// The same for the only patch at `row` and `panel`.
+    #[inline(always)]
+    pub fn place_of_one(&self, row: usize, panel: usize) -> Place {
+        self.place(row, &(panel..panel + self.shape.across()))
     }
 
     /// The patch at `row` and `panel`.
