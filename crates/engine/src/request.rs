@@ -52,7 +52,11 @@ impl Room {
         let target = requests.iter().map(|request| request.decoding.longest(request.prompt.len()));
         // What no request may ask for is refused when it is submitted; it must not decide how much memory is taken.
         let target = target.filter(|&len| len <= LONGEST).max();
-        Self::new(sequences.min(MOST_BEAMS), source.max().unwrap_or(0), target.unwrap_or(1))
+        let room = Self::new(sequences.min(MOST_BEAMS), source.max().unwrap_or(0), target.unwrap_or(1));
+        // Short prompts are read together, in as few steps as may be.
+        let prompt = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);
+        let prompts = prompt.saturating_mul(room.sequences).min(Self::ROWS);
+        Self { rows: room.rows.max(prompts), ..room }
     }
 }
 

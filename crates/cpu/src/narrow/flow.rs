@@ -120,58 +120,60 @@ struct Row<'a> {
 }
 
 /// What is asked for of B while a block is multiplied, little by little: the next block of k of the same columns, and at last
-/// the first block of the next item's.
+/// the first block of the next item's. The four panels of a unit are asked for side by side: memory gives lines of several pages
+/// faster than those of one.
 struct Ahead {
+    /// The next line of the first panel.
     next: *const u8,
-    /// Lines that are left of this panel.
+    /// Lines that are left of each panel of this unit.
     left: usize,
     /// Lines of each panel.
     lines: usize,
-    /// Lines between two of them.
-    gap: usize,
-    /// Panels that are left, with this one.
-    panels: usize,
-    /// Lines at a time.
+    /// Bytes from a panel to the next.
+    panel: usize,
+    /// Units that are left, with this one.
+    units: usize,
+    /// Lines of each panel at a time.
     each: usize,
 }
 
 impl Ahead {
-    const NOTHING: Self = Self { next: std::ptr::null(), left: 0, lines: 0, gap: 0, panels: 0, each: 0 };
+    const NOTHING: Self = Self { next: std::ptr::null(), left: 0, lines: 0, panel: 0, units: 0, each: 0 };
+    /// Panels of a unit.
+    const PANELS: usize = UNIT / LINES;
 
     /// A block of these units, in so many times.
     fn of(product: &Product, units: &Range<usize>, block: usize, times: usize) -> Self {
-        let (panel, tiles, steps) =
-            (product.format.panel(product.k) / LINE, product.tiles(), product.block(block));
-        let start = panel * steps.start / tiles;
-        let lines = panel * steps.end / tiles - start;
-        let panels = units.len() * UNIT / LINES;
-        let next = product.b_panel(units.start * UNIT / LINES).wrapping_add(start * LINE);
-        let each = (panels * lines).div_ceil(times);
-        // Whole panels follow one another.
-        let (lines, panels) = if lines == panel { (lines * panels, 1) } else { (lines, panels) };
-        Self { next, left: lines, lines, gap: panel - lines.min(panel), panels, each }
+        let (panel, tiles, steps) = (product.format.panel(product.k), product.tiles(), product.block(block));
+        let start = panel / LINE * steps.start / tiles;
+        let lines = panel / LINE * steps.end / tiles - start;
+        let next = product.b_panel(units.start * Self::PANELS).wrapping_add(start * LINE);
+        let each = (units.len() * lines).div_ceil(times);
+        Self { next, left: lines, lines, panel, units: units.len(), each }
     }
 
     /// The first lines of a unit's panels, in so many times.
     fn beginning(product: &Product, unit: usize, times: usize) -> Self {
-        let (panel, panels) = (product.format.panel(product.k) / LINE, UNIT / LINES);
-        let lines = panel.min(BEGINNING);
-        let each = (panels * lines).div_ceil(times);
-        Self { next: product.b_panel(unit * panels), left: lines, lines, gap: panel - lines, panels, each }
+        let panel = product.format.panel(product.k);
+        let lines = (panel / LINE).min(BEGINNING);
+        let next = product.b_panel(unit * Self::PANELS);
+        Self { next, left: lines, lines, panel, units: 1, each: lines.div_ceil(times) }
     }
 
     #[inline(always)]
     fn ask(&mut self) {
         let some = self.each.min(self.left);
         for line in 0..some {
-            fetch(self.next.wrapping_add(line * LINE));
+            for panel in 0..Self::PANELS {
+                fetch(self.next.wrapping_add(panel * self.panel + line * LINE));
+            }
         }
         self.next = self.next.wrapping_add(some * LINE);
         self.left -= some;
-        if self.left == 0 && self.panels > 1 {
-            self.next = self.next.wrapping_add(self.gap * LINE);
+        if self.left == 0 && self.units > 1 {
+            self.next = self.next.wrapping_add(Self::PANELS * self.panel).wrapping_sub(self.lines * LINE);
             self.left = self.lines;
-            self.panels -= 1;
+            self.units -= 1;
         }
     }
 }
