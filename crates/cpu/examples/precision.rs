@@ -6,7 +6,7 @@
 
 use glassformer_cpu::ceilings;
 use glassformer_cpu::isa::Isa;
-use glassformer_cpu::narrow::{Dot, Format, Narrowing, Product, Target, Weight};
+use glassformer_cpu::narrow::{Coming, Dot, Format, Narrowing, Product, Target, Weight};
 use glassformer_cpu::team::Team;
 use glassformer_cpu::then::Then;
 use glassformer_tensor::{Buffer, Random};
@@ -147,7 +147,7 @@ impl Data {
                     worker.barrier();
                     let workers = worker.count;
                     worker.share(self.product.items(dot, workers), |item| {
-                        self.product.run_item(dot, item, workers);
+                        self.product.run_item(dot, item, workers, Coming::NOTHING);
                     });
                     worker.barrier();
                 }

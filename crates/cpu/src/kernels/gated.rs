@@ -84,13 +84,13 @@ impl Pair<'_> {
     /// # Safety
     /// As [`Call`] says.
     unsafe fn together(&self) {
-        let Call { outputs, run, worker, .. } = self.call;
+        let Call { outputs, run, worker, next, .. } = self.call;
         let (y, gate) = (outputs[0], outputs[1]);
         let products = self.of(&(0..y.width), (gate.data, y.width), (y.data, y.width));
         worker.share(products[0].items(run.dot, worker.count), |item| {
             // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
             // has this item.
-            unsafe { narrow::Product::run_items(&products, run.dot, item, worker.count) };
+            unsafe { narrow::Product::run_items(&products, run.dot, item, worker.count, next) };
         });
         if let Some((format, to)) = self.behind {
             worker.barrier();
@@ -110,19 +110,24 @@ impl Pair<'_> {
         let (y, gate) = (self.call.outputs[0], self.call.outputs[1]);
         let (rows, columns) = (y.rows, y.width);
         let blocks = self.behind.map_or(columns.div_ceil(COLUMNS), |(format, _)| format.blocks(columns));
+        let columns_of = |block: usize| match self.behind {
+            Some((format, _)) => format.block(columns, block),
+            None => block * COLUMNS..columns.min((block + 1) * COLUMNS),
+        };
         for block in 0..blocks {
-            let some = match self.behind {
-                Some((format, _)) => format.block(columns, block),
-                None => block * COLUMNS..columns.min((block + 1) * COLUMNS),
-            };
+            let some = columns_of(block);
             let stride = (some.len() + PADDING).min(columns);
             let compact = |block: Block| (block.data.wrapping_sub(some.start), stride);
             let to = if self.behind.is_some() { compact(y) } else { (y.data, columns) };
             // SAFETY: the caller's promise; both places have room for a part of the columns, which begin at their first number.
             unsafe {
-                for product in self.of(&some, compact(gate), to) {
-                    narrow_multiply(self.call, &product);
-                }
+                let [of_gate, of_y] = self.of(&some, compact(gate), to);
+                let next = match block + 1 {
+                    next if next < blocks => of_gate.coming(&columns_of(next)),
+                    _ => self.call.next,
+                };
+                narrow_multiply(self.call, &of_gate, of_y.coming(&some));
+                narrow_multiply(self.call, &of_y, next);
                 if let Some((format, narrow)) = self.behind {
                     let narrowing = Narrowing { format, rows, k: columns, from: to.0, stride, to: narrow };
                     (0..rows).for_each(|row| narrowing.run_block(self.call.run.isa, row, block));

@@ -10,7 +10,7 @@ use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
-use crate::narrow::{self, Format, Kind, Narrowing, Target, Turn, Turning};
+use crate::narrow::{self, Coming, Format, Kind, Narrowing, Target, Turn, Turning};
 use crate::then::{Other, Then};
 
 /// How a value becomes the B of a product.
@@ -198,10 +198,12 @@ pub(super) unsafe fn narrow_product(
     unsafe {
         match (narrowed, to) {
             (Narrowed::For(Format::Bf16), Some(to)) if format == Format::Bf16 => {
-                narrow_multiply(call, &narrow::Product { target: Target::Tiles(to), ..product });
+                narrow_multiply(call, &narrow::Product { target: Target::Tiles(to), ..product }, call.next);
             }
             (Narrowed::For(format), Some(to)) => narrow_blocks(call, &product, format, to),
-            (Narrowed::For(_) | Narrowed::No | Narrowed::Halves(_), _) => narrow_multiply(call, &product),
+            (Narrowed::For(_) | Narrowed::No | Narrowed::Halves(_), _) => {
+                narrow_multiply(call, &product, call.next);
+            }
         }
     }
 }
@@ -221,14 +223,16 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
     if call.worker.count > 1 {
         // SAFETY: the caller's promise; rows are narrowed behind a barrier.
         unsafe {
-            narrow_multiply(call, product);
+            narrow_multiply(call, product, call.next);
             call.worker.barrier();
             narrow_rows(call, &Narrowing { format, rows, k, from: c, stride: k, to });
         }
         return;
     }
-    for block in 0..format.blocks(k) {
+    let blocks = format.blocks(k);
+    for block in 0..blocks {
         let some = format.block(k, block);
+        let next = if block + 1 < blocks { product.coming(&format.block(k, block + 1)) } else { call.next };
         // Rows that begin a page apart would want the same few places of the nearest cache.
         let stride = (some.len() + PADDING).min(k);
         let c = c.wrapping_sub(some.start);
@@ -238,20 +242,23 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
             narrow_multiply(
                 call,
                 &narrow::Product { some: [some.start, some.end], c, c_stride: stride, ..*product },
+                next,
             );
             (0..rows).for_each(|row| narrowing.run_block(call.run.isa, row, block));
         }
     }
 }
 
+/// A product, and what comes next.
+///
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
-pub(super) unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product) {
+pub(super) unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product, next: Coming) {
     let workers = call.worker.count;
     call.worker.share(product.items(call.run.dot, workers), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
         // this item.
-        unsafe { product.run_item(call.run.dot, item, workers) };
+        unsafe { product.run_item(call.run.dot, item, workers, next) };
     });
 }
 
@@ -289,7 +296,7 @@ pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
         target: Target::Wide,
     };
     // SAFETY: the caller's promise.
-    unsafe { narrow_multiply(call, &product) };
+    unsafe { narrow_multiply(call, &product, Coming::NOTHING) };
 }
 
 /// `dW = dyᵀ x`. Inputs: dy, x packed.

@@ -10,7 +10,7 @@ use glassformer_tensor::Coding;
 
 use crate::context::{Block, Context};
 use crate::gemm::Product;
-use crate::narrow::{Format, Kind, Turn};
+use crate::narrow::{Coming, Format, Kind, Turn};
 use crate::team::Worker;
 
 mod adaptive;
@@ -101,6 +101,24 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// Whether it multiplies by a narrow weight, its second input.
+    pub fn has_narrow_weight(&self) -> bool {
+        matches!(self, Self::NarrowProduct { .. } | Self::NarrowGated { .. })
+    }
+
+    /// That weight, or the first of two, with its address, where what is written is so wide.
+    pub fn narrow_weight(&self, b: *const f32, width: usize) -> Coming {
+        match *self {
+            Self::NarrowProduct { format, k, narrowed: Narrowed::Halves(_), .. } => {
+                Coming::new(format, k, b, &(0..2 * width))
+            }
+            Self::NarrowProduct { format, k, .. } | Self::NarrowGated { format, k, .. } => {
+                Coming::new(format, k, b, &(0..width))
+            }
+            _ => Coming::NOTHING,
+        }
+    }
+
     /// Whether each row that it writes depends on the rows of the same sequence: then it may be part of a band that is
     /// dealt out by sequences, which are those of this side. It is called with whole blocks, and told which sequences are
     /// meant.
@@ -187,6 +205,8 @@ pub(crate) struct Call<'a> {
     pub run: &'a Context<'a>,
     /// Who calls.
     pub worker: &'a Worker<'a>,
+    /// What the next product multiplies by.
+    pub next: Coming,
 }
 
 /// What an operation needs besides its inputs and outputs.

@@ -6,10 +6,11 @@
 //! asked for, for the next block. Behind three steps, twelve multiplications, the same work is not hidden at all.
 
 use super::amx::{Cursor, Tiles};
+use super::coming::{Coming, PANELS};
 use super::finish::{self, Place};
 use super::patch::{Shape, Sums, Unpacked};
 use super::strips::Strips;
-use super::{Format, Item, LINE, LINES, Next, Product, SCALED, TILE, UNIT, WIDE, four};
+use super::{Format, Item, LINE, LINES, Product, SCALED, TILE, UNIT, WIDE, four};
 use crate::dispatch;
 use crate::isa::Isa;
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
@@ -20,7 +21,7 @@ use std::ops::Range;
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product, and the machine has AMX.
-pub(super) unsafe fn run(product: &Product, item: &Item, next: &Next<'_>) {
+pub(super) unsafe fn run(product: &Product, item: &Item, next: Coming) {
     // SAFETY: the caller's promise; B in four bits has a place to be unpacked to.
     unsafe {
         match product.format {
@@ -37,7 +38,7 @@ pub(super) unsafe fn run(product: &Product, item: &Item, next: &Next<'_>) {
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn run_at(product: &Product, item: &Item, next: &Next<'_>, unpacked: *mut u8) {
+unsafe fn run_at(product: &Product, item: &Item, next: Coming, unpacked: *mut u8) {
     // Written before they are read.
     let mut sums = MaybeUninit::<[Sums; 2]>::uninit();
     let first = sums.as_mut_ptr().cast::<Sums>();
@@ -79,7 +80,7 @@ const BEGINNING: usize = 32;
 const RING: usize = 4;
 
 /// Patches on their way.
-struct Flow<'a> {
+struct Flow {
     tiles: Tiles,
     /// The sums of the patch at hand, and of the one before.
     sums: [*mut Sums; 2],
@@ -90,7 +91,8 @@ struct Flow<'a> {
     /// The first panel that is there.
     first: usize,
     ahead: Ahead,
-    next: &'a Next<'a>,
+    /// What is multiplied by behind the item.
+    next: Coming,
 }
 
 /// A patch whose sums are not finished.
@@ -139,46 +141,40 @@ struct Ahead {
 
 impl Ahead {
     const NOTHING: Self = Self { next: std::ptr::null(), left: 0, lines: 0, panel: 0, units: 0, each: 0 };
-    /// Panels of a unit.
-    const PANELS: usize = UNIT / LINES;
 
-    /// A block of these units, in so many times.
-    fn of(product: &Product, units: &Range<usize>, block: usize, times: usize) -> Self {
-        let (panel, tiles, steps) = (product.format.panel(product.k), product.tiles(), product.block(block));
-        let start = panel / LINE * steps.start / tiles;
-        let lines = panel / LINE * steps.end / tiles - start;
-        let next = product.b_panel(units.start * Self::PANELS).wrapping_add(start * LINE);
-        let each = (units.len() * lines).div_ceil(times);
-        Self { next, left: lines, lines, panel, units: units.len(), each }
+    /// These lines of what comes, in so many times.
+    fn of(coming: &Coming, lines: &Range<usize>, times: usize) -> Self {
+        let (count, units) = (lines.len(), coming.units());
+        let next = coming.start().wrapping_add(lines.start * LINE);
+        let each = (units * count).div_ceil(times.max(1));
+        Self { next, left: count, lines: count, panel: coming.panel(), units, each }
     }
 
     /// The first lines of a unit's panels, in so many times.
-    fn beginning(product: &Product, unit: usize, times: usize) -> Self {
-        let panel = product.format.panel(product.k);
-        let lines = (panel / LINE).min(BEGINNING);
-        let next = product.b_panel(unit * Self::PANELS);
-        Self { next, left: lines, lines, panel, units: 1, each: lines.div_ceil(times) }
+    fn beginning(coming: &Coming, times: usize) -> Self {
+        let lines = coming.panel() / LINE;
+        Self::of(coming, &(0..lines.min(BEGINNING)), times)
     }
 
     #[inline(always)]
     fn ask(&mut self) {
         let some = self.each.min(self.left);
         for line in 0..some {
-            for panel in 0..Self::PANELS {
+            for panel in 0..PANELS {
                 fetch(self.next.wrapping_add(panel * self.panel + line * LINE));
             }
         }
         self.next = self.next.wrapping_add(some * LINE);
         self.left -= some;
         if self.left == 0 && self.units > 1 {
-            self.next = self.next.wrapping_add(Self::PANELS * self.panel).wrapping_sub(self.lines * LINE);
+            self.next = self.next.wrapping_add(PANELS * self.panel).wrapping_sub(self.lines * LINE);
             self.left = self.lines;
             self.units -= 1;
         }
     }
 }
 
-impl Flow<'_> {
+impl Flow {
     /// All patches of two by two tiles: for many rows, which a block of B serves while it is near.
     ///
     /// # Safety
@@ -222,8 +218,8 @@ impl Flow<'_> {
                     unsafe { self.finish(&places) };
                 }
                 if index + 1 == product.blocks() {
-                    let (then, unit) = self.next.behind(product, units, panel / Shape::Wide.across());
-                    self.ahead = Ahead::beginning(then, unit, strips.steps.len());
+                    let next = self.next.behind(product, units, panel);
+                    self.ahead = Ahead::beginning(&next, strips.steps.len());
                 }
                 for first in strips.starts() {
                     places[number % 2] = strips.place_of_one(first, panel);
@@ -241,14 +237,14 @@ impl Flow<'_> {
     /// Decides what is asked for while these strips are multiplied with these units.
     fn look_ahead(&mut self, strips: &Strips<'_>, units: &Range<usize>, index: usize) {
         let (product, shape) = (strips.product, strips.shape);
-        let (then, units_then, block) = if index + 1 < product.blocks() {
-            (product, units, index + 1)
-        } else {
-            (self.next.product, &self.next.units, 0)
-        };
         let patches =
             strips.rows.len().div_ceil(shape.height()) * (units.len() * UNIT).div_ceil(shape.width());
-        self.ahead = Ahead::of(then, units_then, block, (patches * strips.steps.len()).max(1));
+        let (next, tiles) = if index + 1 < product.blocks() {
+            (product.units_coming(units), product.block(index + 1))
+        } else {
+            (self.next, self.next.first_block())
+        };
+        self.ahead = Ahead::of(&next, &next.lines(&tiles), patches * strips.steps.len());
     }
 
     /// Unpacks some panels, over the block of `strips`, if B is in four bits.

@@ -1,9 +1,10 @@
 //! One work item by vector registers: each patch is multiplied, then finished.
 
+use super::coming::Coming;
 use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
 use super::strips::Strips;
 use super::vector::Flipped;
-use super::{Dot, Format, Item, LINES, Next, Product, SCALED, TILE, UNIT, WIDE, WIDEST, four, vector};
+use super::{Dot, Format, Item, LINES, Product, SCALED, TILE, UNIT, WIDE, WIDEST, four, vector};
 use crate::dispatch;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -15,7 +16,7 @@ const FEW_STEPS: usize = 4;
 ///
 /// # Safety
 /// As for [`Product::run_item`]; the item lies inside the product, and `dot` is not AMX.
-pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'_>) {
+pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming) {
     if product.format == Format::Int4 {
         #[cfg(target_arch = "x86_64")]
         if matches!(dot, Dot::Avx512Vnni | Dot::Avx512Dot) && item.rows.len() <= LINES {
@@ -37,7 +38,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: &Next<'
                 let a = unsafe { vector::left(dot, product.format, &patch, &mut place) };
                 for panel in panels.step_by(Shape::Wide.across()) {
                     let beyond = (row == item.rows.start).then(|| {
-                        let jump = next.jump(product, item, panel);
+                        let jump = jump(product, item, panel, next);
                         Beyond { left: product.tiles() - strips.steps.start, jump }
                     });
                     let place = strips.place_of_one(row, panel);
@@ -63,13 +64,10 @@ fn some_units(item: &Item, most: usize) -> impl Iterator<Item = Range<usize>> + 
     (start..end).step_by(each).map(move |first| first..end.min(first + each))
 }
 
-impl Next<'_> {
-    /// Bytes from the end of a unit's first panel, of an item of `product`, to where the panels begin that are read behind the unit.
-    fn jump(&self, product: &Product, item: &Item, panel: usize) -> usize {
-        let (then, unit) = self.behind(product, &item.units, panel / Shape::Wide.across());
-        let from = product.b_panel(panel + 1);
-        then.b_panel(unit * Shape::Wide.across()).addr().wrapping_sub(from.addr())
-    }
+/// Bytes from the end of a unit's first panel, of an item of `product`, to where the panels begin that are read behind the unit.
+fn jump(product: &Product, item: &Item, panel: usize, next: Coming) -> usize {
+    let from = product.b_panel(panel + 1);
+    next.behind(product, &item.units, panel).start().addr().wrapping_sub(from.addr())
 }
 
 /// The same where B is in four bits: the tiles of four panels are unpacked, then multiplied. Where one strip is all there is, a few steps
@@ -125,11 +123,11 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
 /// # Safety
 /// As for [`run`]; the machine has AVX-512 VNNI, and the item has no more rows than a tile.
 #[cfg(target_arch = "x86_64")]
-unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: &Next<'_>) {
+unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: Coming) {
     let mut sums = Sums::ZERO;
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
-        let (number, jump) = (panel / Shape::Wide.across(), next.jump(product, item, panel));
+        let (number, jump) = (panel / Shape::Wide.across(), jump(product, item, panel, next));
         for index in 0..product.blocks() {
             let strips = strips(index);
             let patch = strips.patch(item.rows.start, panel, &raw mut sums);

@@ -24,6 +24,7 @@ use std::ops::Range;
 #[cfg(target_arch = "x86_64")]
 mod amx;
 pub mod coded;
+mod coming;
 mod dot;
 mod finish;
 #[cfg(target_arch = "x86_64")]
@@ -45,6 +46,7 @@ mod weight;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{Tiles, apart};
+pub use coming::Coming;
 pub use dot::Dot;
 pub use kind::Kind;
 pub use rows::Narrowing;
@@ -233,37 +235,36 @@ impl Product {
         (down, units.div_ceil(widest).max(enough))
     }
 
-    /// Computes item number `item` of those for so many workers by the instructions of `dot`.
+    /// Computes item number `item` of those for so many workers by the instructions of `dot`. What comes behind the product is asked for in
+    /// time.
     ///
     /// # Safety
     /// The machine has `dot`; `item < self.items(dot, workers)`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes
     /// that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items of this product.
-    pub unsafe fn run_item(&self, dot: Dot, item: usize, workers: usize) {
+    pub unsafe fn run_item(&self, dot: Dot, item: usize, workers: usize, behind: Coming) {
         // SAFETY: the caller's promise.
-        unsafe { Self::run_items(std::slice::from_ref(self), dot, item, workers) };
+        unsafe { Self::run_items(std::slice::from_ref(self), dot, item, workers, behind) };
     }
 
     /// The same of several products in turn, which differ in addresses and in what follows them, and in nothing else.
     ///
     /// # Safety
     /// As for [`Product::run_item`], for each of them; one may read what those before it wrote to the columns of this item.
-    pub unsafe fn run_items(products: &[Self], dot: Dot, item: usize, workers: usize) {
+    pub unsafe fn run_items(products: &[Self], dot: Dot, item: usize, workers: usize, behind: Coming) {
         for (at, product) in products.iter().enumerate() {
             let cut = product.cut(dot, workers);
             let this = product.item(cut, item);
-            // Who does this item may well do that one next.
-            let (then, number) = match products.get(at + 1) {
-                Some(then) => (then, item),
-                None => (&products[0], item + workers),
+            let next = match products.get(at + 1) {
+                Some(then) => then.units_coming(&this.units),
+                None => products[0].following(&this, cut, item + workers, behind),
             };
-            let next = Next { product: then, units: then.following(&this, cut, number) };
             // SAFETY: the caller's promise; the item lies inside the product.
             unsafe {
                 match product.suited(dot) {
                     #[cfg(target_arch = "x86_64")]
-                    Dot::Amx => flow::run(product, &this, &next),
-                    dot => lines::run(product, dot, &this, &next),
+                    Dot::Amx => flow::run(product, &this, next),
+                    dot => lines::run(product, dot, &this, next),
                 }
             }
         }
@@ -276,15 +277,25 @@ impl Product {
         Item { rows: pairs.start * 2 * LINES..self.rows.min(pairs.end * 2 * LINES), units }
     }
 
-    /// The units of item number `next`, if it has the rows of `item`. Behind the last item those of the columns that come next: who
-    /// computes some of them goes on there.
-    fn following(&self, item: &Item, cut: (usize, usize), next: usize) -> Range<usize> {
-        if next < cut.0 * cut.1 {
-            let next = self.item(cut, next);
-            return if next.rows == item.rows { next.units } else { 0..0 };
+    /// What the worker of `item` multiplies by next, if it goes on with item number `next`: its units, if it has the same rows, or, where
+    /// there are no more items, as many of those `behind` the product.
+    fn following(&self, item: &Item, cut: (usize, usize), next: usize, behind: Coming) -> Coming {
+        let (count, width) = (cut.0 * cut.1, item.units.len());
+        if next >= count {
+            return behind.some((next - count) * width, width);
         }
-        let (end, all) = (self.units().end, self.columns.div_ceil(UNIT));
-        end..all.min(end + item.units.len())
+        let next = self.item(cut, next);
+        if next.rows == item.rows { self.units_coming(&next.units) } else { Coming::NOTHING }
+    }
+
+    /// These units of its B.
+    fn units_coming(&self, units: &Range<usize>) -> Coming {
+        self.coming(&(units.start * UNIT..units.end * UNIT))
+    }
+
+    /// These columns of its B, which may be what comes next.
+    pub fn coming(&self, columns: &Range<usize>) -> Coming {
+        Coming::new(self.format, self.k, self.b, columns)
     }
 
     /// The units of columns that are computed.
@@ -351,19 +362,6 @@ impl Product {
 /// The columns of B with those of zeros.
 const fn padded(columns: usize) -> usize {
     columns.next_multiple_of(UNIT)
-}
-
-/// What a thread multiplies by behind an item, most likely: it can be asked for ahead.
-struct Next<'a> {
-    product: &'a Product,
-    units: Range<usize>,
-}
-
-impl Next<'_> {
-    /// What is read behind a unit of an item with these units of `product`: a unit of the same or of another one.
-    fn behind<'a>(&'a self, product: &'a Product, units: &Range<usize>, unit: usize) -> (&'a Product, usize) {
-        if unit + 1 < units.end { (product, unit + 1) } else { (self.product, self.units.start) }
-    }
 }
 
 /// A work item: these rows, and these units of columns.

@@ -158,7 +158,7 @@ unsafe fn run(product: &Product, dot: Dot, random: &mut Random) {
     random.shuffle(&mut items);
     for item in items {
         // SAFETY: the caller's promise.
-        unsafe { product.run_item(dot, item, workers) };
+        unsafe { product.run_item(dot, item, workers, Coming::NOTHING) };
     }
 }
 

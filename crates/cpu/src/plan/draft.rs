@@ -149,6 +149,7 @@ impl<'a> Draft<'a> {
             self.slots[output].life.last = usize::MAX;
         }
         self.steps.sort_by_key(|step| step.phase);
+        self.link_products();
         let (stretches, inside) = self.stretches(&outputs);
         let band = self.lay_out(|slot| inside[slot], Home::Band);
         self.stretch_lives(&stretches);
@@ -162,6 +163,18 @@ impl<'a> Draft<'a> {
             floats,
             band,
             scratch: lines(self.scratch),
+        }
+    }
+
+    /// Tells each step which product comes next.
+    fn link_products(&mut self) {
+        let mut next = None;
+        for (index, step) in self.steps.iter_mut().enumerate().rev() {
+            step.next = next;
+            let is_held = |slot: &SlotId| matches!(self.slots[*slot].slot.home, Home::Constant(_));
+            if step.kernel.has_narrow_weight() && step.operands.get(1).is_some_and(is_held) {
+                next = Some(index);
+            }
         }
     }
 

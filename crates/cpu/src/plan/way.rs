@@ -13,6 +13,7 @@ use super::draft::Drafted;
 use super::step::{Count, Home, Slot, SlotId, Step};
 use crate::context::{Block, Context, pairs};
 use crate::kernels::{self, Call, Effort};
+use crate::narrow::Coming;
 use crate::team::Worker;
 
 /// What is worth sharing out.
@@ -117,7 +118,7 @@ impl Bound<'_> {
     /// The arena has room for the way's values and every worker's scratch and belongs to this run; the batch was
     /// admitted; every worker of the team that runs it does this at the same time.
     pub unsafe fn walk(&self, worker: &Worker<'_>) {
-        let Way { steps, stretches, scratch_at, scratch, .. } = self.way;
+        let Way { stretches, scratch_at, scratch, .. } = self.way;
         // SAFETY: each worker has its own part behind all values.
         let own = unsafe {
             let first = self.arena.data.add(scratch_at + worker.index * scratch);
@@ -125,7 +126,6 @@ impl Bound<'_> {
         };
         let mut before = None;
         for stretch in stretches {
-            let steps = &steps[stretch.steps.clone()];
             let rows = stretch.rows.map(|rows| (rows, self.run.batch.count(rows)));
             // SAFETY: the caller's promise.
             unsafe {
@@ -135,10 +135,10 @@ impl Bound<'_> {
                     }
                     match stretch.sequences {
                         Some(side) => self.band_of_sequences(&stretch.parts, (rows, side), worker, own),
-                        None => self.band(steps, (rows, count), worker, own),
+                        None => self.band(&stretch.steps, (rows, count), worker, own),
                     }
                 } else {
-                    self.phases(steps, &mut before, worker, own);
+                    self.phases(&stretch.steps, &mut before, worker, own);
                 }
             }
         }
@@ -153,12 +153,15 @@ impl Bound<'_> {
     /// As for [`Bound::walk`]; `scratch` is this worker's own.
     unsafe fn phases(
         &self,
-        steps: &[Step],
+        steps: &Range<usize>,
         before: &mut Option<Done>,
         worker: &Worker<'_>,
         scratch: &mut [f32],
     ) {
-        for phase in steps.chunk_by(|a, b| a.phase == b.phase) {
+        let mut end = steps.start;
+        for phase in self.way.steps[steps.clone()].chunk_by(|a, b| a.phase == b.phase) {
+            let range = end..end + phase.len();
+            end = range.end;
             let small = worker.count > 1 && self.sharing.is_small(self.effort(phase));
             let done = if small { Done::Alone } else { Done::Shared(phase[0].phase) };
             // Two parts of one phase need no barrier between them, nor do two phases that the same worker does.
@@ -169,8 +172,8 @@ impl Bound<'_> {
             // that does this one.
             unsafe {
                 match (small, worker.index) {
-                    (false, _) => self.steps(phase, Part::WHOLE, worker, scratch),
-                    (true, 0) => self.steps(phase, Part::WHOLE, &worker.alone(), scratch),
+                    (false, _) => self.steps(&range, Part::WHOLE, worker, scratch),
+                    (true, 0) => self.steps(&range, Part::WHOLE, &worker.alone(), scratch),
                     (true, _) => {}
                 }
             }
@@ -183,7 +186,7 @@ impl Bound<'_> {
     /// As for [`Bound::walk`]; `scratch` is this worker's own.
     unsafe fn band(
         &self,
-        steps: &[Step],
+        steps: &Range<usize>,
         (rows, count): (Rows, usize),
         worker: &Worker<'_>,
         scratch: &mut [f32],
@@ -191,8 +194,14 @@ impl Bound<'_> {
         let (each, turns) = band::deal(count, worker.count, self.way.deal.rows);
         worker.share(turns, |turn| {
             let first = turn * each;
-            let taken =
-                Taken { rows, worker: worker.index, first, count: each.min(count - first), sequences: None };
+            let taken = Taken {
+                rows,
+                worker: worker.index,
+                first,
+                count: each.min(count - first),
+                sequences: None,
+                again: turns > worker.count,
+            };
             // SAFETY: the caller's promise; the steps go by rows, these rows are this worker's, and so is its own part of
             // what is inside the band.
             unsafe { self.steps(steps, Part(Some(taken)), &worker.alone(), scratch) };
@@ -214,6 +223,7 @@ impl Bound<'_> {
         let (each, _) = band::deal(self.run.batch.count(rows), worker.count, self.way.deal.rows);
         let all = || band::turns(spans, each).enumerate();
         let count = all().count();
+        let again = count > worker.count;
         let (mut at, mut turns) = (0, all());
         worker.share_behind(count * parts.len(), count, |item| {
             let (part, turn) = (item / count, item % count);
@@ -225,12 +235,11 @@ impl Bound<'_> {
             let (first, last) = (spans[sequences.start], spans[sequences.end - 1]);
             let count = last.start + last.len - first.start;
             let sequences = Some((sequences.start, sequences.end));
-            let taken = Taken { rows, worker: worker.index, first: first.start, count, sequences };
-            let steps = &self.way.steps[parts[part].clone()];
+            let taken = Taken { rows, worker: worker.index, first: first.start, count, sequences, again };
             // SAFETY: the caller's promise; the steps go by rows or by sequences, these are this worker's, and so is its own
             // part of what is inside the band, which has room for the longest sequence. What the part before wrote of these
             // sequences lies behind.
-            unsafe { self.steps(steps, Part(Some(taken)), &worker.alone(), scratch) };
+            unsafe { self.steps(&parts[part], Part(Some(taken)), &worker.alone(), scratch) };
         });
     }
 
@@ -238,19 +247,35 @@ impl Bound<'_> {
     ///
     /// # Safety
     /// As for [`Bound::walk`]; `scratch` is this worker's own; no step reads what another worker writes meanwhile.
-    unsafe fn steps(&self, steps: &[Step], part: Part, worker: &Worker<'_>, scratch: &mut [f32]) {
+    unsafe fn steps(&self, steps: &Range<usize>, part: Part, worker: &Worker<'_>, scratch: &mut [f32]) {
         let (first, sequences) = part.0.map_or((0, None), |taken| (taken.first, taken.sequences));
-        for step in steps {
+        for step in &self.way.steps[steps.clone()] {
             let mut blocks = self.blocks(step, part);
             if step.kernel.by_sequences().is_some() {
                 self.count_from_the_first_row(step, part, &mut blocks);
             }
             let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
-            let call = Call { inputs, outputs, first, sequences, run: self.run, worker };
+            let next = self.coming(step, steps, part);
+            let call = Call { inputs, outputs, first, sequences, run: self.run, worker, next };
             // SAFETY: the planner gave all values that live at the same time different places, and the kernel what its
             // operation and `needs` say; every worker that has a part in these blocks makes this call.
             unsafe { kernels::run(&step.kernel, call, scratch) };
         }
+    }
+
+    /// What the product behind `step` multiplies by, of which some steps are done, perhaps again and again.
+    fn coming(&self, step: &Step, steps: &Range<usize>, part: Part) -> Coming {
+        let all = &self.way.steps;
+        let next = match step.next {
+            Some(next) if next >= steps.end && part.0.is_some_and(|taken| taken.again) => {
+                steps.clone().find(|&index| all[index].kernel.has_narrow_weight())
+            }
+            next => next,
+        };
+        let Some(next) = next else { return Coming::NOTHING };
+        let Step { kernel, operands, inputs, .. } = &all[next];
+        let (weight, y) = (self.block(operands[1], Part::WHOLE), self.way.slots[operands[*inputs]].width);
+        kernel.narrow_weight(weight.data, y)
     }
 
     /// Lets the blocks of a part begin where the whole block would: an attention counts rows from the batch's first.
@@ -334,4 +359,6 @@ struct Taken {
     count: usize,
     /// From which sequence to before which, where they are whole ones.
     sequences: Option<(usize, usize)>,
+    /// Whether others will be taken through the same steps by the same worker, most likely.
+    again: bool,
 }

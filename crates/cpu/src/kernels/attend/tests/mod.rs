@@ -18,7 +18,7 @@ use glassformer_tensor::{Random, Tolerance, compare};
 use crate::context::{Block, Context, PagesAt};
 use crate::isa::Isa;
 use crate::kernels::Call;
-use crate::narrow::Dot;
+use crate::narrow::{Coming, Dot};
 use crate::team::{Team, Worker};
 
 /// Rows of numbers.
@@ -161,7 +161,8 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
             match kernel {
                 Kernel::Attend(op) => {
                     let (inputs, outputs) = (&inputs[..], &outputs[..]);
-                    let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker };
+                    let next = Coming::NOTHING;
+                    let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker, next };
                     super::attend((op, false), call, &mut scratch);
                 }
                 Kernel::Grad(op) => super::attend_grad(op, &inputs, &outputs, &run, worker, &mut scratch),

@@ -1,0 +1,70 @@
+//! What a thread multiplies by next, most likely: it is asked for before it is read.
+
+use super::{BLOCK, Format, LINE, LINES, Product, UNIT, part};
+use std::ops::Range;
+
+/// Panels of a unit.
+pub(super) const PANELS: usize = UNIT / LINES;
+
+/// Some units of a B, or none.
+#[derive(Clone, Copy, Debug)]
+pub struct Coming {
+    format: Format,
+    k: usize,
+    b: *const f32,
+    first: usize,
+    units: usize,
+}
+
+impl Coming {
+    /// Nobody knows.
+    pub const NOTHING: Self = Self { format: Format::Bf16, k: 0, b: std::ptr::null(), first: 0, units: 0 };
+
+    /// These columns, from a multiple of 64 on, of a B as [`Weight`](super::Weight) holds it.
+    pub fn new(format: Format, k: usize, b: *const f32, columns: &Range<usize>) -> Self {
+        let (first, end) = (columns.start / UNIT, columns.end.div_ceil(UNIT));
+        Self { format, k, b, first, units: end.saturating_sub(first) }
+    }
+
+    /// As many units as these, or as there are, behind some others.
+    pub(super) fn some(self, behind: usize, units: usize) -> Self {
+        let behind = behind.min(self.units);
+        Self { first: self.first + behind, units: units.min(self.units - behind), ..self }
+    }
+
+    /// What is read behind the unit that begins at `panel`, in an item with these units of `product`: its next one, or the first of these.
+    pub(super) fn behind(self, product: &Product, units: &Range<usize>, panel: usize) -> Self {
+        let next = panel / PANELS + 1;
+        if next < units.end { product.units_coming(&(next..next + 1)) } else { self.some(0, 1) }
+    }
+
+    /// How many units.
+    pub(super) fn units(&self) -> usize {
+        self.units
+    }
+
+    /// The tiles along k that are multiplied first.
+    pub(super) fn first_block(&self) -> Range<usize> {
+        let tiles = self.format.tiles(self.k);
+        match self.format {
+            Format::Bf16 => part(tiles, tiles.div_ceil(BLOCK), 0),
+            Format::Int8 | Format::Int4 => self.format.tiles_of(self.k, 0),
+        }
+    }
+
+    /// Bytes of a panel.
+    pub(super) fn panel(&self) -> usize {
+        self.format.panel(self.k)
+    }
+
+    /// The lines of a panel that hold some of its tiles.
+    pub(super) fn lines(&self, tiles: &Range<usize>) -> Range<usize> {
+        let (lines, all) = (self.panel() / LINE, self.format.tiles(self.k));
+        lines * tiles.start / all..lines * tiles.end / all
+    }
+
+    /// Where the first panel begins.
+    pub(super) fn start(&self) -> *const u8 {
+        self.b.cast::<u8>().wrapping_add(self.first * PANELS * self.panel())
+    }
+}
