@@ -32,9 +32,9 @@ impl Coming {
         Self { first: self.first + behind, units: units.min(self.units - behind), ..self }
     }
 
-    /// What is read behind the unit that begins at `panel`, in an item with these units of `product`: its next one, or the first of these.
-    pub(super) fn behind(self, product: &Product, units: &Range<usize>, panel: usize) -> Self {
-        let next = panel / PANELS + 1;
+    /// What is read behind a unit, in an item with these units of `product`: its next one, or the first of these.
+    pub(super) fn behind(self, product: &Product, units: &Range<usize>, unit: usize) -> Self {
+        let next = unit + 1;
         if next < units.end { product.units_coming(&(next..next + 1)) } else { self.some(0, 1) }
     }
 
@@ -43,9 +43,14 @@ impl Coming {
         self.units
     }
 
-    /// The tiles along k that are multiplied first.
+    /// Tiles along k.
+    pub(super) fn tiles(&self) -> usize {
+        self.format.tiles(self.k)
+    }
+
+    /// Those that are multiplied first.
     pub(super) fn first_block(&self) -> Range<usize> {
-        let tiles = self.format.tiles(self.k);
+        let tiles = self.tiles();
         match self.format {
             Format::Bf16 => part(tiles, tiles.div_ceil(BLOCK), 0),
             Format::Int8 | Format::Int4 => self.format.tiles_of(self.k, 0),
@@ -59,7 +64,7 @@ impl Coming {
 
     /// The lines of a panel that hold some of its tiles.
     pub(super) fn lines(&self, tiles: &Range<usize>) -> Range<usize> {
-        let (lines, all) = (self.panel() / LINE, self.format.tiles(self.k));
+        let (lines, all) = (self.panel() / LINE, self.tiles());
         lines * tiles.start / all..lines * tiles.end / all
     }
 

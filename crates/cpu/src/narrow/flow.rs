@@ -74,8 +74,8 @@ fn in_squares(rows: usize) -> usize {
 const FOUR_TILES: usize = Shape::Wide.across() * TILE;
 /// How many steps before they are multiplied tiles are unpacked: what was just written cannot be loaded at once.
 const EARLIER: usize = 2;
-/// Lines of each panel of a unit that are asked for before it is its turn: half a page, and then the machine has noticed.
-const BEGINNING: usize = 32;
+/// How many steps ahead few rows ask for B: they do not wait for what a page begins with, which nobody expected.
+const EARLY: usize = 12;
 /// Steps whose tiles stay unpacked where one strip is all that needs them.
 const RING: usize = 4;
 
@@ -121,9 +121,8 @@ struct Row<'a> {
     each: usize,
 }
 
-/// What is asked for of B while a block is multiplied, little by little: the next block of k of the same columns, and at last
-/// the first block of the next item's. The four panels of a unit are asked for side by side: memory gives lines of several pages
-/// faster than those of one.
+/// What is asked for of B while a block is multiplied, little by little. The four panels of a unit are asked for side by side: memory gives
+/// lines of several pages faster than those of one.
 struct Ahead {
     /// The next line of the first panel.
     next: *const u8,
@@ -137,23 +136,32 @@ struct Ahead {
     units: usize,
     /// Lines of each panel at a time.
     each: usize,
+    /// The beginning of what comes behind them: the first of four panels, how far they are apart, and lines of each.
+    then: Option<(*const u8, usize, usize)>,
 }
 
 impl Ahead {
-    const NOTHING: Self = Self { next: std::ptr::null(), left: 0, lines: 0, panel: 0, units: 0, each: 0 };
+    const NOTHING: Self =
+        Self { next: std::ptr::null(), left: 0, lines: 0, panel: 0, units: 0, each: 0, then: None };
 
     /// These lines of what comes, in so many times.
     fn of(coming: &Coming, lines: &Range<usize>, times: usize) -> Self {
         let (count, units) = (lines.len(), coming.units());
         let next = coming.start().wrapping_add(lines.start * LINE);
         let each = (units * count).div_ceil(times.max(1));
-        Self { next, left: count, lines: count, panel: coming.panel(), units, each }
+        Self { next, left: count, lines: count, panel: coming.panel(), units, each, then: None }
     }
 
-    /// The first lines of a unit's panels, in so many times.
-    fn beginning(coming: &Coming, times: usize) -> Self {
-        let lines = coming.panel() / LINE;
-        Self::of(coming, &(0..lines.min(BEGINNING)), times)
+    /// The tiles of a unit and of what comes behind it, always some steps ahead, where so many come before those that are multiplied now.
+    fn along(unit: &Coming, behind: &Coming, before: usize) -> Self {
+        let tiles = unit.tiles();
+        let lines = unit.lines(&((before + EARLY).min(tiles)..tiles));
+        let first = behind.lines(&(0..EARLY.min(behind.tiles())));
+        Self {
+            each: (unit.panel() / LINE).div_ceil(tiles),
+            then: (behind.units() > 0).then(|| (behind.start(), behind.panel(), first.len())),
+            ..Self::of(unit, &lines, 1)
+        }
     }
 
     #[inline(always)]
@@ -166,10 +174,15 @@ impl Ahead {
         }
         self.next = self.next.wrapping_add(some * LINE);
         self.left -= some;
-        if self.left == 0 && self.units > 1 {
+        if self.left > 0 {
+            return;
+        }
+        if self.units > 1 {
             self.next = self.next.wrapping_add(PANELS * self.panel).wrapping_sub(self.lines * LINE);
             self.left = self.lines;
             self.units -= 1;
+        } else if let Some((next, panel, lines)) = self.then.take() {
+            (self.next, self.panel, self.left) = (next, panel, lines);
         }
     }
 }
@@ -211,16 +224,16 @@ impl Flow {
         let mut places = [strips(0).place(rows.start, &panels); 2];
         let mut number = 0;
         for panel in panels.step_by(Shape::Wide.across()) {
+            let unit = panel / PANELS;
+            let behind = self.next.behind(product, units, unit);
+            let unit = product.units_coming(&(unit..unit + 1));
             for index in 0..product.blocks() {
                 let strips = strips(index);
                 if strips.goes_on() {
                     // SAFETY: the caller's promise.
                     unsafe { self.finish(&places) };
                 }
-                if index + 1 == product.blocks() {
-                    let next = self.next.behind(product, units, panel);
-                    self.ahead = Ahead::beginning(&next, strips.steps.len());
-                }
+                self.ahead = Ahead::along(&unit, &behind, strips.steps.start);
                 for first in strips.starts() {
                     places[number % 2] = strips.place_of_one(first, panel);
                     let row = self.row(&strips, [first, panel], &places, number % 2);

@@ -67,7 +67,7 @@ fn some_units(item: &Item, most: usize) -> impl Iterator<Item = Range<usize>> + 
 /// Bytes from the end of a unit's first panel, of an item of `product`, to where the panels begin that are read behind the unit.
 fn jump(product: &Product, item: &Item, panel: usize, next: Coming) -> usize {
     let from = product.b_panel(panel + 1);
-    next.behind(product, &item.units, panel).start().addr().wrapping_sub(from.addr())
+    next.behind(product, &item.units, panel / Shape::Wide.across()).start().addr().wrapping_sub(from.addr())
 }
 
 /// The same where B is in four bits: the tiles of four panels are unpacked, then multiplied. Where one strip is all there is, a few steps
