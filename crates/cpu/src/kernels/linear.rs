@@ -177,7 +177,8 @@ pub(super) unsafe fn narrow_product(
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let (columns, target) = match narrowed {
         Narrowed::Halves(scale) => (2 * y.width, Target::Halves(scale)),
-        Narrowed::No | Narrowed::For(_) => (y.width, Target::Wide),
+        Narrowed::No => (y.width, Target::of(y.rows * y.width)),
+        Narrowed::For(_) => (y.width, Target::Wide),
     };
     let product = narrow::Product {
         format,
@@ -293,7 +294,7 @@ pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
         c_stride: dw.width,
         bias: None,
         then: Then::Nothing,
-        target: Target::Wide,
+        target: Target::of(dw.rows * dw.width),
     };
     // SAFETY: the caller's promise.
     unsafe { narrow_multiply(call, &product, Coming::NOTHING) };

@@ -24,6 +24,16 @@ impl Avx512 {
         // SAFETY: the caller's promise.
         unsafe { _mm512_storeu_si512(to.cast(), together([self.0, behind.0])) };
     }
+
+    /// Writes these to `to` on, past the caches. Other threads see it behind an `sfence`.
+    ///
+    /// # Safety
+    /// `to` is valid for sixteen writes, and aligned to 64 bytes.
+    #[inline(always)]
+    pub(crate) unsafe fn store_far(self, to: *mut f32) {
+        // SAFETY: the caller's promise, and that of whoever made these lanes.
+        unsafe { _mm512_stream_ps(to, self.0) };
+    }
 }
 
 /// The first `n ≤ 16` lanes.

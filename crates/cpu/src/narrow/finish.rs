@@ -229,7 +229,7 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(
     for row in from..to {
         let sums = sums.cast::<f32>().wrapping_add(row * place.width);
         let to = match place.target {
-            Target::Wide => c.wrapping_add(row * place.part.stride),
+            Target::Wide | Target::Far => c.wrapping_add(row * place.part.stride),
             // Narrow numbers are made where the sums are.
             Target::Tiles(_) | Target::Halves(_) => sums,
         };
@@ -250,7 +250,7 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(
                 at += LINES;
             }
             match place.target {
-                Target::Wide => {}
+                Target::Wide | Target::Far => {}
                 Target::Tiles(tiles) => narrow::<L>(place, column, sums, row, tiles),
                 Target::Halves(scale) => halve::<L>(place, column, sums, row, scale),
             }
@@ -258,13 +258,13 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(
     }
 }
 
-/// The same where a patch is square and as wide as can be: with nothing to decide on the way.
+/// The same where a patch is square and as wide as can be: with nothing to decide on the way. To C, or `FAR`, past the caches.
 ///
 /// # Safety
-/// As [`Rows`] says; the patch is as wide as two lines.
+/// As [`Rows`] says; the patch is as wide as two lines, and the machine has AVX-512. What is far begins with a line.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
-unsafe fn square<L: Lanes, N: Numbers, F: Follows>(
+unsafe fn square<N: Numbers, F: Follows, const FAR: bool>(
     place: &Place,
     column: usize,
     sums: *mut Sums,
@@ -277,8 +277,9 @@ unsafe fn square<L: Lanes, N: Numbers, F: Follows>(
         // SAFETY: the caller's promise.
         unsafe {
             for at in [0, LINES] {
-                let x = N::at::<L>(place, sums.add(at), row, column + at, LINES);
-                F::at::<L>(x, place, row, column + at, LINES).store(to.add(at));
+                let x = N::at::<Avx512>(place, sums.add(at), row, column + at, LINES);
+                let x = F::at(x, place, row, column + at, LINES);
+                if FAR { x.store_far(to.add(at)) } else { x.store(to.add(at)) }
             }
         }
     }
@@ -352,7 +353,7 @@ unsafe fn halves<N: Numbers, F: Follows>(
             let high = N::at::<Avx512>(place, sums.add(LINES), row, column + LINES, LINES);
             let high = F::at(high, place, row, column + LINES, LINES);
             match place.target {
-                Target::Wide => {}
+                Target::Wide | Target::Far => {}
                 Target::Tiles(tiles) => low.store_halves(high, line_of(place, column, row, tiles).cast()),
                 Target::Halves(scale) => {
                     let (scale, to) = (Avx512::splat(scale), place.part.c.cast::<u16>());
@@ -384,6 +385,7 @@ unsafe fn integers<L: Lanes>(bits: *const f32) -> L {
 pub(super) fn square_rows(finish: Finish, then: Then, target: Target) -> Rows {
     match target {
         Target::Wide => of::<OnSquares>(finish, then),
+        Target::Far => of::<OnFarSquares>(finish, then),
         Target::Tiles(_) | Target::Halves(_) if Dot::Avx512Dot.is_available() => of::<OnHalves>(finish, then),
         Target::Tiles(_) | Target::Halves(_) => of::<OnAvx512>(finish, then),
     }
@@ -459,7 +461,9 @@ macro_rules! compiled {
 }
 
 #[cfg(target_arch = "x86_64")]
-compiled!(OnSquares, avx512 | N, F | square::<Avx512, N, F>);
+compiled!(OnSquares, avx512 | N, F | square::<N, F, false>);
+#[cfg(target_arch = "x86_64")]
+compiled!(OnFarSquares, avx512 | N, F | square::<N, F, true>);
 #[cfg(target_arch = "x86_64")]
 compiled!(OnHalves, |N, F| halves::<N, F>, "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16");
 #[cfg(target_arch = "x86_64")]

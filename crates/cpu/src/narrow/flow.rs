@@ -10,10 +10,10 @@ use super::coming::{Coming, PANELS};
 use super::finish::{self, Place};
 use super::patch::{Shape, Sums, Unpacked};
 use super::strips::Strips;
-use super::{Format, Item, LINE, LINES, Product, SCALED, TILE, UNIT, WIDE, four};
+use super::{Format, Item, LINE, LINES, Product, SCALED, TILE, Target, UNIT, WIDE, four};
 use crate::dispatch;
 use crate::isa::Isa;
-use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
+use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch, _mm_sfence};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -59,6 +59,11 @@ unsafe fn run_at(product: &Product, item: &Item, next: Coming, unpacked: *mut u8
                 Shape::Wide => flow.panel_by_panel(product, &rows, &item.units),
             }
         }
+    }
+    if matches!(product.target, Target::Far) {
+        // What went past the caches is there before this thread says that it is.
+        // SAFETY: every x86-64 machine has the instruction.
+        unsafe { _mm_sfence() };
     }
 }
 

@@ -85,6 +85,10 @@ const ENOUGH_ITEMS: usize = 32;
 /// finish with nothing to multiply meanwhile.
 const SMALLEST: usize = 2 << 20;
 
+/// Numbers of C that may still be in the last cache when somebody reads them: 32 MB. A C that is larger is written past the caches, since
+/// every line would be fetched from memory only to be overwritten.
+const MOST_NEAR: usize = 8 << 20;
+
 /// How narrow numbers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
@@ -195,11 +199,20 @@ pub enum Target {
     /// `f32`, to `c`.
     #[default]
     Wide,
+    /// The same past the caches, where that can be done: C is so large that it would not stay in them.
+    Far,
     /// Of a product in `bf16` that only others read: their A, as [`Narrowing`] would write it from C. `c` is not used then.
     Tiles(*mut f32),
     /// C times this, rounded to `bf16`, row by row to `c`, where `c_stride` counts halves. There are whole lines of them, and no
     /// more than one block of k.
     Halves(f32),
+}
+
+impl Target {
+    /// What is right for so many numbers in `f32`.
+    pub fn of(numbers: usize) -> Self {
+        if numbers > MOST_NEAR { Self::Far } else { Self::Wide }
+    }
 }
 
 // SAFETY: a description holds addresses and reads none; whoever calls `run_item` answers for them.

@@ -3,6 +3,8 @@
 //! Between two blocks of k sums of `bf16` are kept in C; those of integers begin anew, since another block has other scales, and are added to
 //! what C holds.
 
+#[cfg(target_arch = "x86_64")]
+use super::LINE;
 use super::finish::{self, Finish, NO_BIAS, Place};
 use super::patch::{Patch, Shape, Sums};
 use super::{BLOCK, Format, LINES, Product, TILE, Target, part};
@@ -14,9 +16,19 @@ impl Product {
     /// How many blocks of k there are. Between two of them C must hold the sums, so there is one where C is narrow.
     pub(super) fn blocks(&self) -> usize {
         match self.format {
-            Format::Bf16 if !matches!(self.target, Target::Wide) => 1,
+            Format::Bf16 if !matches!(self.target, Target::Wide | Target::Far) => 1,
             Format::Bf16 => self.tiles().div_ceil(BLOCK),
             Format::Int8 | Format::Int4 => self.format.blocks(self.k),
+        }
+    }
+
+    /// What becomes of C behind these tiles: nothing leaves the caches before its last block, nor what does not begin with a line.
+    #[cfg(target_arch = "x86_64")] // AMX alone
+    fn target_of(&self, tiles: &Range<usize>) -> Target {
+        let lines = self.c.addr().is_multiple_of(LINE) && self.c_stride.is_multiple_of(LINES);
+        match self.target {
+            Target::Far if tiles.end < self.tiles() || !lines => Target::Wide,
+            target => target,
         }
     }
 
@@ -53,7 +65,7 @@ impl<'a> Strips<'a> {
         let general = finish::rows(isa, finish, then);
         let whole = match shape {
             #[cfg(target_arch = "x86_64")]
-            Shape::Square => finish::square_rows(finish, then, product.target),
+            Shape::Square => finish::square_rows(finish, then, product.target_of(&steps)),
             Shape::Wide => general,
         };
         Self { product, shape, rows, steps, block, finish: [whole, general] }
@@ -95,7 +107,7 @@ impl Strips<'_> {
             rows: (self.rows.end - row).min(self.shape.height()),
             columns: some[1].min(panels.end * LINES) - column,
             c: match target {
-                Target::Wide | Target::Tiles(_) => c.wrapping_add(at),
+                Target::Wide | Target::Far | Target::Tiles(_) => c.wrapping_add(at),
                 Target::Halves(_) => c.cast::<u16>().wrapping_add(at).cast(),
             },
             stride: c_stride,

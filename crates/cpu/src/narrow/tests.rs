@@ -148,6 +148,51 @@ impl Case {
     }
 }
 
+#[test]
+fn what_goes_past_the_caches_has_the_same_bits() {
+    let mut random = Random::new(77);
+    for (rows, k, columns) in [(70, 100, 130), (33, 1100, 192), (300, 2100, 64), (5, 64, 100)] {
+        let case = Case::random(&mut random, rows, k, columns);
+        for format in Format::ALL {
+            let weight = Weight::from_weight(format, &case.weight, columns, k);
+            for dot in Dot::available() {
+                let expected = case.found(format, dot, 0..rows, &mut random);
+                let mut narrowed = Buffer::zeros(Narrowing::len(format, rows, k));
+                let (from, stride) = (case.a.as_ptr(), k + GAP);
+                let narrowing = Narrowing { format, rows, k, from, stride, to: narrowed.as_mut_ptr() };
+                // Rows begin with lines, as they must where they are to go past the caches, and behind them there is room.
+                let stride = columns.next_multiple_of(LINES) + LINES;
+                let mut c = Buffer::zeros(rows * stride);
+                c.fill(UNTOUCHED);
+                let product = Product {
+                    format,
+                    rows,
+                    k,
+                    columns,
+                    some: [0, columns],
+                    a: narrowed.as_ptr(),
+                    b: weight.as_ptr(),
+                    c: c.as_mut_ptr(),
+                    c_stride: stride,
+                    bias: case.bias.as_ref().map(Vec::as_ptr),
+                    then: Then::Nothing,
+                    target: Target::Far,
+                };
+                // SAFETY: `dot` is available, and the buffers have the sizes that the descriptions say.
+                unsafe {
+                    (0..rows).for_each(|row| narrowing.run_row(dot.isa(), row));
+                    run(&product, dot, &mut random);
+                }
+                for (row, expected) in expected.chunks_exact(columns + GAP).enumerate() {
+                    let (found, rest) = c[row * stride..][..stride].split_at(columns);
+                    assert_eq!(found, &expected[..columns], "row {row} of {format:?} on {dot}");
+                    assert!(rest.iter().all(|&x| x == UNTOUCHED), "behind row {row} of {format:?} on {dot}");
+                }
+            }
+        }
+    }
+}
+
 /// All items, in a random order.
 ///
 /// # Safety
