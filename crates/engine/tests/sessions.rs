@@ -184,6 +184,23 @@ fn a_source_is_computed_once_for_all_its_beams() {
 }
 
 #[test]
+fn short_prompts_are_read_in_one_step() {
+    let model = Model::random(named::llama(SIZE, 1), 11).expect("the formula works");
+    let decoding = Decoding { max_new_tokens: Some(2), min_new_tokens: Some(2), ..Decoding::default() };
+    let requests: Vec<Request> =
+        (0..8).map(|first| Request::prompt((first..first + 16).collect(), decoding.clone())).collect();
+    let room = Room::of(model.formula(), &requests, requests.len());
+    let generator = Generator::new(&model, &Cpu::new(1), room).expect("it prepares");
+    let mut session = generator.session();
+    for request in requests {
+        session.submit(request).expect("it is admitted");
+    }
+    let events = session.step().expect("it runs");
+    let tokens = events.iter().filter(|event| matches!(event, Event::Token { .. })).count();
+    assert_eq!(tokens, 8, "each has written behind the first step");
+}
+
+#[test]
 fn memory_is_known_before_anything_runs() {
     let model = Model::random(pair(), 11).expect("the formula works");
     let generator =

@@ -79,7 +79,7 @@ fn in_squares(rows: usize) -> usize {
 const FOUR_TILES: usize = Shape::Wide.across() * TILE;
 /// How many steps before they are multiplied tiles are unpacked: what was just written cannot be loaded at once.
 const EARLIER: usize = 2;
-/// How many steps ahead few rows ask for B: they do not wait for what a page begins with, which nobody expected.
+/// How many steps ahead few rows ask for B: by itself, the machine begins anew with each page.
 const EARLY: usize = 12;
 /// Steps whose tiles stay unpacked where one strip is all that needs them.
 const RING: usize = 4;

@@ -263,10 +263,10 @@ impl Bound<'_> {
         }
     }
 
-    /// What the product behind `step` multiplies by, of which some steps are done, perhaps again and again.
+    /// What the product behind `step`, one of these steps, multiplies by. Where a worker does them again, the first of them comes behind the last.
     fn coming(&self, step: &Step, steps: &Range<usize>, part: Part) -> Coming {
         let all = &self.way.steps;
-        let next = match step.next {
+        let next = match step.next.filter(|_| step.kernel.has_narrow_weight()) {
             Some(next) if next >= steps.end && part.0.is_some_and(|taken| taken.again) => {
                 steps.clone().find(|&index| all[index].kernel.has_narrow_weight())
             }
