@@ -1,6 +1,8 @@
 //! What a thread multiplies by next, most likely: it is asked for before it is read.
 
-use super::{BLOCK, Format, LINE, LINES, Product, UNIT, part};
+#[cfg(target_arch = "x86_64")]
+use super::{BLOCK, LINE, part};
+use super::{Format, LINES, Product, UNIT};
 use std::ops::Range;
 
 /// Panels of a unit.
@@ -38,6 +40,19 @@ impl Coming {
         if next < units.end { product.units_coming(&(next..next + 1)) } else { self.some(0, 1) }
     }
 
+    /// Bytes of a panel.
+    pub(super) fn panel(&self) -> usize {
+        self.format.panel(self.k)
+    }
+
+    /// Where the first panel begins.
+    pub(super) fn start(&self) -> *const u8 {
+        self.b.cast::<u8>().wrapping_add(self.first * PANELS * self.panel())
+    }
+}
+
+#[cfg(target_arch = "x86_64")] // AMX alone
+impl Coming {
     /// How many units.
     pub(super) fn units(&self) -> usize {
         self.units
@@ -57,19 +72,9 @@ impl Coming {
         }
     }
 
-    /// Bytes of a panel.
-    pub(super) fn panel(&self) -> usize {
-        self.format.panel(self.k)
-    }
-
     /// The lines of a panel that hold some of its tiles.
     pub(super) fn lines(&self, tiles: &Range<usize>) -> Range<usize> {
         let (lines, all) = (self.panel() / LINE, self.tiles());
         lines * tiles.start / all..lines * tiles.end / all
-    }
-
-    /// Where the first panel begins.
-    pub(super) fn start(&self) -> *const u8 {
-        self.b.cast::<u8>().wrapping_add(self.first * PANELS * self.panel())
     }
 }
