@@ -106,7 +106,7 @@ impl Kernel {
         matches!(self, Self::NarrowProduct { .. } | Self::NarrowGated { .. })
     }
 
-    /// That weight, or the first of two, with its address, where what is written is so wide.
+    /// All columns of that weight, or of the first of two, which is at `b`, where rows of what is written are so wide.
     pub fn narrow_weight(&self, b: *const f32, width: usize) -> Coming {
         match *self {
             Self::NarrowProduct { format, k, narrowed: Narrowed::Halves(_), .. } => {

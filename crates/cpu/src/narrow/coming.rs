@@ -28,7 +28,7 @@ impl Coming {
         Self { format, k, b, first, units: end.saturating_sub(first) }
     }
 
-    /// As many units as these, or as there are, behind some others.
+    /// So many of the units, or as many as there are, from behind the first ones on.
     pub(super) fn some(self, behind: usize, units: usize) -> Self {
         let behind = behind.min(self.units);
         Self { first: self.first + behind, units: units.min(self.units - behind), ..self }

@@ -71,6 +71,26 @@ impl Case {
         then: Then,
         random: &mut Random,
     ) -> Vec<f32> {
+        let stride = self.columns + GAP;
+        let mut c = vec![UNTOUCHED; self.rows * stride];
+        let to = (c[rows.start * stride..].as_mut_ptr(), stride, Target::Wide);
+        // SAFETY: C has room for these rows.
+        unsafe { self.multiply((format, dot), (rows, some), then, to, random) };
+        c
+    }
+
+    /// The same to a C whose rows begin so far apart.
+    ///
+    /// # Safety
+    /// The machine has `dot`, and there is room at C.
+    unsafe fn multiply(
+        &self,
+        (format, dot): (Format, Dot),
+        (rows, some): (Range<usize>, [usize; 2]),
+        then: Then,
+        (c, c_stride, target): (*mut f32, usize, Target),
+        random: &mut Random,
+    ) {
         let weight = Weight::from_weight(format, &self.weight, self.columns, self.k);
         let mut narrowed = Buffer::zeros(Narrowing::len(format, rows.len(), self.k));
         // What lies in unused lines must not matter.
@@ -83,8 +103,6 @@ impl Case {
             stride: self.k + GAP,
             to: narrowed.as_mut_ptr(),
         };
-        let stride = self.columns + GAP;
-        let mut c = vec![UNTOUCHED; self.rows * stride];
         let product = Product {
             format,
             rows: rows.len(),
@@ -93,20 +111,19 @@ impl Case {
             some,
             a: narrowed.as_ptr(),
             b: weight.as_ptr(),
-            c: c[rows.start * stride..].as_mut_ptr(),
-            c_stride: stride,
+            c,
+            c_stride,
             bias: self.bias.as_ref().map(Vec::as_ptr),
             then,
-            target: Target::Wide,
+            target,
         };
-        // SAFETY: `dot` is available, and the vectors have the sizes that the descriptions say.
+        // SAFETY: the caller's promise, and the vectors have the sizes that the descriptions say.
         unsafe {
             for row in 0..rows.len() {
                 narrowing.run_row(dot.isa(), row);
             }
             run(&product, dot, random);
         }
-        c
     }
 
     /// C narrowed by the kernels, and C as they write it else, narrowed afterwards.
@@ -154,35 +171,15 @@ fn what_goes_past_the_caches_has_the_same_bits() {
     for (rows, k, columns) in [(70, 100, 130), (33, 1100, 192), (300, 2100, 64), (5, 64, 100)] {
         let case = Case::random(&mut random, rows, k, columns);
         for format in Format::ALL {
-            let weight = Weight::from_weight(format, &case.weight, columns, k);
             for dot in Dot::available() {
                 let expected = case.found(format, dot, 0..rows, &mut random);
-                let mut narrowed = Buffer::zeros(Narrowing::len(format, rows, k));
-                let (from, stride) = (case.a.as_ptr(), k + GAP);
-                let narrowing = Narrowing { format, rows, k, from, stride, to: narrowed.as_mut_ptr() };
                 // Rows begin with lines, as they must where they are to go past the caches, and behind them there is room.
                 let stride = columns.next_multiple_of(LINES) + LINES;
                 let mut c = Buffer::zeros(rows * stride);
                 c.fill(UNTOUCHED);
-                let product = Product {
-                    format,
-                    rows,
-                    k,
-                    columns,
-                    some: [0, columns],
-                    a: narrowed.as_ptr(),
-                    b: weight.as_ptr(),
-                    c: c.as_mut_ptr(),
-                    c_stride: stride,
-                    bias: case.bias.as_ref().map(Vec::as_ptr),
-                    then: Then::Nothing,
-                    target: Target::Far,
-                };
-                // SAFETY: `dot` is available, and the buffers have the sizes that the descriptions say.
-                unsafe {
-                    (0..rows).for_each(|row| narrowing.run_row(dot.isa(), row));
-                    run(&product, dot, &mut random);
-                }
+                let (all, to) = ((0..rows, [0, columns]), (c.as_mut_ptr(), stride, Target::Far));
+                // SAFETY: `dot` is available, and C has room for these rows.
+                unsafe { case.multiply((format, dot), all, Then::Nothing, to, &mut random) };
                 for (row, expected) in expected.chunks_exact(columns + GAP).enumerate() {
                     let (found, rest) = c[row * stride..][..stride].split_at(columns);
                     assert_eq!(found, &expected[..columns], "row {row} of {format:?} on {dot}");
