@@ -1,4 +1,5 @@
-//! How long a training step takes: `cargo run --release -p glassformer-train --example step [steps] [threads]`.
+//! How long a training step takes: `cargo run --release -p glassformer-train --example step [steps] [threads] [precision] [shape]`,
+//! where a precision and a shape are numbers, and all are measured that are not chosen.
 //!
 //! Two shapes, each in `f32` and in `bf16`, step by step in turns: the original Transformer of base size with 2,048 tokens, and
 //! a small GPT (6 layers, 384 wide) with 12 sequences of 256.
@@ -29,8 +30,12 @@ fn main() {
     let only: Option<usize> = arguments.next().flatten();
     println!("{threads} threads, medians of {steps} steps, milliseconds");
     println!("{:>24}  {:>9}  {:>8}  {:>8}  {:>8}  loss", "", "precision", "run", "update", "step");
-    for shape in [translator(), small_gpt()] {
-        measure(&shape, steps, threads, only);
+    let shapes = [translator, small_gpt];
+    let chosen: Option<usize> = arguments.next().flatten();
+    for (_, shape) in
+        shapes.iter().enumerate().filter(|(index, _)| chosen.is_none_or(|chosen| chosen == *index))
+    {
+        measure(&shape(), steps, threads, only);
     }
 }
 
