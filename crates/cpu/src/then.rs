@@ -23,6 +23,8 @@ pub enum Then {
     Add(Other),
     /// f(o) · x: o is the gate of a gated layer, and x what it lets through.
     Gate(Bent, Other),
+    /// f′(o) · x: f bent o on the way there, and x is the gradient on the way back.
+    Slope(Bent, Other),
 }
 
 /// A matrix of the shape of C, row-major: its number o stands where x stands in C.
@@ -54,6 +56,7 @@ pub(crate) trait Two {
 
 pub(crate) struct Sum;
 pub(crate) struct Gated<B>(PhantomData<B>);
+pub(crate) struct Sloped<B>(PhantomData<B>);
 
 impl Two for Sum {
     #[inline(always)]
@@ -66,6 +69,13 @@ impl<B: Bend> Two for Gated<B> {
     #[inline(always)]
     fn at<L: Lanes>(x: L, gate: L) -> L {
         B::value(gate) * x
+    }
+}
+
+impl<B: Bend> Two for Sloped<B> {
+    #[inline(always)]
+    fn at<L: Lanes>(x: L, bent: L) -> L {
+        B::slope(bent) * x
     }
 }
 
@@ -84,6 +94,7 @@ impl Then {
                 Self::Activate(act) => with_bend!(act, |B| bend::<L, B>(part)),
                 Self::Add(other) => both::<L, Sum>(part, other),
                 Self::Gate(act, other) => with_bend!(act, |B| both::<L, Gated<B>>(part, other)),
+                Self::Slope(act, other) => with_bend!(act, |B| both::<L, Sloped<B>>(part, other)),
             }
         }
     }
@@ -149,7 +160,9 @@ pub(crate) mod tests {
             Bent::NearGeluTanh,
             Bent::NearSilu,
         ]);
-        acts.flat_map(|act| [Then::Activate(act), Then::Gate(act, other)]).chain([Then::Add(other)]).collect()
+        acts.flat_map(|act| [Then::Activate(act), Then::Gate(act, other), Then::Slope(act, other)])
+            .chain([Then::Add(other)])
+            .collect()
     }
 
     /// `[rows, columns]` numbers of `c`, whose rows begin `stride` apart, one by one as the steps behind a product do it.
@@ -164,9 +177,15 @@ pub(crate) mod tests {
                 Then::Activate(act) => bent(isa, act, x),
                 Then::Add(other) => x + at(other),
                 Then::Gate(act, other) => bent(isa, act, at(other)) * x,
+                Then::Slope(act, other) => slope(isa, act, at(other)) * x,
             };
         }
         c
+    }
+
+    fn slope(isa: Isa, act: Bent, x: f32) -> f32 {
+        // SAFETY: tests only ask for what the machine has.
+        unsafe { dispatch!(isa, |L| with_bend!(act, |B| B::slope(<L as Lanes>::splat(x)).to_array()[0])) }
     }
 
     fn bent(isa: Isa, act: Bent, x: f32) -> f32 {

@@ -14,6 +14,7 @@ use crate::context::Block;
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};
+use crate::narrow::Summing;
 
 /// Columns of `row` added to the same columns of one row of `into`.
 ///
@@ -158,6 +159,19 @@ pub(super) unsafe fn sum_rows(call: Call<'_>) {
     over_columns(call.worker, y.width, |columns| {
         // SAFETY: `isa` is this machine's; the rows exist, and nobody else touches these columns of y.
         unsafe { dispatch!(call.run.isa, |L| sum_columns::<L>(x, y.data, &columns)) };
+    });
+}
+
+/// The same of an x that is narrowed to `bf16`.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn sum_narrowed(call: Call<'_>) {
+    let (x, y) = (call.inputs[0], call.outputs[0]);
+    let summing = Summing { rows: x.rows, width: y.width, from: x.data, to: y.data };
+    call.worker.share(summing.parts(), |part| {
+        // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this part.
+        unsafe { summing.run_part(call.run.isa, part) };
     });
 }
 

@@ -10,7 +10,7 @@ use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
-use crate::narrow::{self, Coming, Format, Kind, Narrowing, Target, Turn, Turning};
+use crate::narrow::{self, Coming, Format, Kind, Narrowing, Source, Target, Turn, Turning};
 use crate::then::{Other, Then};
 
 /// How a value becomes the B of a product.
@@ -80,6 +80,8 @@ pub(crate) enum After {
     Add,
     /// f(o) · x, where o is a further input.
     Gate(Activation),
+    /// f′(o) · x, where o is a further input.
+    Slope(Activation),
 }
 
 /// What else becomes of what a product writes.
@@ -109,6 +111,7 @@ pub(super) fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then)
         After::Activate(act) => Then::Activate(call.run.bent(act)),
         After::Add => Then::Add(other()),
         After::Gate(act) => Then::Gate(call.run.bent(act), other()),
+        After::Slope(act) => Then::Slope(call.run.bent(act), other()),
     };
     (rest.first().map(|bias| bias.data.cast_const()), then)
 }
@@ -263,20 +266,24 @@ pub(super) unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product, 
     });
 }
 
-/// An operand of a product in `bf16`. Input: a matrix. Output: as [`Turning`] writes it.
+/// An operand of a product in `bf16`. Input: a matrix, or a matrix of this width narrowed. Output: as [`Turning`] writes it.
 ///
 /// # Safety
 /// As [`Call`] says; the output has room for the operand.
-pub(super) unsafe fn turn(turn: Turn, call: Call<'_>) {
+pub(super) unsafe fn turn(turn: Turn, narrowed: Option<usize>, call: Call<'_>) {
     let (x, to) = (call.inputs[0], call.outputs[0].data);
-    let turning = Turning { turn, rows: x.rows, width: x.width, from: x.data, to };
+    let (width, from) = match narrowed {
+        Some(width) => (width, Source::Narrowed(x.data)),
+        None => (x.width, Source::Rows(x.data)),
+    };
+    let turning = Turning { turn, rows: x.rows, width, from, to };
     call.worker.share(turning.parts(), |part| {
         // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this part.
         unsafe { turning.run_part(call.run.isa, part) };
     });
 }
 
-/// `dW = dyᵀ x` in `bf16`. Inputs: dy with its columns for rows, x as B, and dy.
+/// `dW = dyᵀ x` in `bf16`. Inputs: dy with its columns for rows, x as B, and dy as it is, or narrowed: its rows are counted.
 ///
 /// # Safety
 /// As [`Call`] says.

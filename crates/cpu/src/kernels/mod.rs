@@ -45,8 +45,11 @@ pub(crate) enum Kernel {
     Narrow(Kind),
     /// A norm, which narrows what it writes: a further output.
     NarrowNorm(Norm, Kind),
-    /// Makes a value an operand of a product in `bf16`, where it changes at every run, or has its columns for rows.
-    Turn(Turn),
+    /// Makes a value an operand of a product in `bf16`, where it changes at every run, or has its columns for rows. Where it comes
+    /// narrowed, this is its width.
+    Turn(Turn, Option<usize>),
+    /// Sums over the rows of a value that comes narrowed to `bf16`.
+    SumNarrowed,
     /// A product, and what follows it: x, W packed, perhaps a bias, perhaps what follows reads.
     Product(After),
     /// The same of what comes narrowed; x had `k` columns. Where what it writes goes to other such products alone, it narrows
@@ -57,7 +60,7 @@ pub(crate) enum Kernel {
     NarrowGated { format: Format, k: usize, act: Activation, narrowed: Narrowed },
     /// An attention whose queries, keys and values come as halves, queries times the scale.
     NarrowAttend(Attend),
-    /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, for the number of its rows.
+    /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, or narrowed, for the number of its rows.
     NarrowWeightGrad,
     /// A product of x narrowed so and a weight in few bits, perhaps a bias, perhaps what follows reads; x had `k` columns.
     CodedProduct { coding: Coding, k: usize, after: After },
@@ -92,7 +95,8 @@ impl Kernel {
             | Self::CodedLookup { .. }
             | Self::Copy => true,
             Self::Pack(_)
-            | Self::Turn(_)
+            | Self::Turn(..)
+            | Self::SumNarrowed
             | Self::NarrowAttend(_)
             | Self::NarrowWeightGrad
             | Self::Turns(_) => false,
@@ -412,7 +416,8 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::Pack(packs) => linear::pack(*packs, call),
             Kernel::Narrow(kind) => linear::narrow(*kind, call),
             Kernel::NarrowNorm(op, kind) => norm::norm(op, Some(*kind), call),
-            Kernel::Turn(turn) => linear::turn(*turn, call),
+            Kernel::Turn(turn, narrowed) => linear::turn(*turn, *narrowed, call),
+            Kernel::SumNarrowed => gather::sum_narrowed(call),
             Kernel::NarrowAttend(op) => attend::attend((op, true), call, scratch),
             Kernel::NarrowWeightGrad => linear::narrow_weight_grad(call),
             Kernel::Product(after) => linear::linear(*after, call, scratch),

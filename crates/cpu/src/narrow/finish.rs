@@ -19,7 +19,7 @@ use crate::lanes::bend::{Bend, with_bend};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{Lanes, Scalar};
-use crate::then::{Gated, Part, Sum, Then, Two};
+use crate::then::{Gated, Part, Sloped, Sum, Then, Two};
 
 /// What happens to sums on their way to C.
 #[derive(Clone, Copy)]
@@ -423,6 +423,7 @@ fn followed<C: Compiled, N: Numbers>(then: Then) -> Rows {
         Then::Activate(act) => with_bend!(act, |B| C::rows::<N, Bent<B>>()),
         Then::Add(_) => C::rows::<N, With<Sum>>(),
         Then::Gate(act, _) => with_bend!(act, |B| C::rows::<N, With<Gated<B>>>()),
+        Then::Slope(act, _) => with_bend!(act, |B| C::rows::<N, With<Sloped<B>>>()),
     }
 }
 

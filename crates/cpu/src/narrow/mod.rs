@@ -49,9 +49,9 @@ pub(crate) use amx::{Tiles, apart};
 pub use coming::Coming;
 pub use dot::Dot;
 pub use kind::Kind;
-pub use rows::Narrowing;
+pub use rows::{Narrowing, Summing};
 pub use table::Table;
-pub use turn::{Turn, Turning};
+pub use turn::{Source, Turn, Turning};
 pub(crate) use vector::alone;
 pub use weight::Weight;
 

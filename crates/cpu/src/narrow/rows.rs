@@ -14,6 +14,9 @@ use crate::lanes::Neon;
 use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{Lanes, Scalar};
 
+/// Numbers of `bf16` in a line.
+const HALVES: usize = LINE / 2;
+
 /// The largest integer; the range is symmetric.
 const LARGEST: f32 = 127.0;
 
@@ -79,6 +82,63 @@ impl Narrowing {
                 *to.add(lines * (tiles * TILE_FLOATS + block * LINES) + row) = scale;
             }
         }
+    }
+}
+
+/// The sums over rows that were narrowed to `bf16`, described: [`Summing::run_part`] does some columns, on any thread. Each sum goes
+/// row by row.
+#[derive(Clone, Copy, Debug)]
+pub struct Summing {
+    /// How many rows there are.
+    pub rows: usize,
+    /// Numbers of a row.
+    pub width: usize,
+    /// As [`Narrowing`] writes them.
+    pub from: *const f32,
+    /// `width` numbers.
+    pub to: *mut f32,
+}
+
+// SAFETY: a description holds addresses and reads none; whoever calls `run_part` answers for them.
+unsafe impl Send for Summing {}
+// SAFETY: as above.
+unsafe impl Sync for Summing {}
+
+impl Summing {
+    /// The number of independent work items: each is a tile wide.
+    pub fn parts(&self) -> usize {
+        self.width.div_ceil(HALVES)
+    }
+
+    /// Does part number `part` on `isa`.
+    ///
+    /// # Safety
+    /// The machine has `isa`; `part < self.parts()`. The rows are valid for reads and `to` for writes; they do not overlap, and
+    /// nobody else uses these columns of `to`, or writes the rows, at the same time.
+    pub unsafe fn run_part(&self, isa: Isa, part: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { dispatch!(isa, |_L| self.part(part)) };
+    }
+
+    /// # Safety
+    /// As for [`Summing::run_part`].
+    #[inline(always)]
+    unsafe fn part(&self, part: usize) {
+        let mut sums = [0.0_f32; HALVES];
+        for row in 0..self.rows {
+            let tile = row / LINES * Format::Bf16.tiles(self.width) + part;
+            // SAFETY: the row has a line in this tile.
+            let line = unsafe {
+                let tile = self.from.add(tile * TILE_FLOATS).cast::<u8>();
+                &*tile.add(row % LINES * LINE).cast::<[u16; HALVES]>()
+            };
+            for i in 0..HALVES {
+                sums[i] += f32::from_bits(u32::from(line[i]) << 16);
+            }
+        }
+        let some = HALVES.min(self.width - part * HALVES);
+        // SAFETY: these are columns of this part.
+        unsafe { std::ptr::copy_nonoverlapping(sums.as_ptr(), self.to.add(part * HALVES), some) };
     }
 }
 
@@ -291,4 +351,35 @@ pub(super) fn scale(numbers: &[f32]) -> (f32, f32) {
 pub(super) fn quantise(x: f32, inverse: f32) -> i8 {
     const POINT: f32 = 12_582_912.0; // 1.5 · 2²³
     (x * inverse + POINT).to_bits() as i8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassformer_tensor::{Buffer, Random};
+
+    #[test]
+    fn sums_over_narrowed_rows_are_those_of_rounded_numbers() {
+        let mut random = Random::new(3);
+        for [rows, width] in [[1, 1], [16, 32], [33, 65], [300, 100], [7, 0], [0, 40]] {
+            let matrix: Vec<f32> = (0..rows * width).map(|_| random.normal()).collect();
+            let mut narrowed = Buffer::zeros(Narrowing::len(Format::Bf16, rows, width));
+            // Lines of rows that are not there hold anything.
+            narrowed.fill(f32::NAN);
+            let (from, to) = (matrix.as_ptr(), narrowed.as_mut_ptr());
+            let narrowing = Narrowing { format: Format::Bf16, rows, k: width, from, stride: width, to };
+            // SAFETY: every machine has this set, and the buffers are as long as the narrowing says.
+            (0..rows).for_each(|row| unsafe { narrowing.run_row(Isa::Scalar, row) });
+            let rounded = |x: f32| f32::from_bits(u32::from(bf16(x)) << 16);
+            let column = |j: usize| (0..rows).fold(0.0, |sum, i| sum + rounded(matrix[i * width + j]));
+            let expected: Vec<f32> = (0..width).map(column).collect();
+            for isa in Isa::available() {
+                let mut found = vec![f32::NAN; width];
+                let summing = Summing { rows, width, from: narrowed.as_ptr(), to: found.as_mut_ptr() };
+                // SAFETY: the set is available, and both are as long as the summing says.
+                (0..summing.parts()).for_each(|part| unsafe { summing.run_part(isa, part) });
+                assert_eq!(found, expected, "[{rows}, {width}] on {isa}");
+            }
+        }
+    }
 }

@@ -114,7 +114,7 @@ impl Strips<'_> {
         };
         let other = match then {
             Then::Nothing | Then::Activate(_) => (std::ptr::null(), 0),
-            Then::Add(other) | Then::Gate(_, other) => {
+            Then::Add(other) | Then::Gate(_, other) | Then::Slope(_, other) => {
                 (other.start.wrapping_add(row * other.stride + column), other.stride)
             }
         };

@@ -34,8 +34,8 @@ pub struct Turning {
     pub rows: usize,
     /// Its columns.
     pub width: usize,
-    /// Its first number; rows follow one another.
-    pub from: *const f32,
+    /// Where it is.
+    pub from: Source,
     /// [`Turning::len`] numbers, aligned to 64 bytes.
     pub to: *mut f32,
 }
@@ -44,6 +44,15 @@ pub struct Turning {
 unsafe impl Send for Turning {}
 // SAFETY: as above.
 unsafe impl Sync for Turning {}
+
+/// Where a matrix is. Both ways give the same operand.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// At its first number; rows follow one another.
+    Rows(*const f32),
+    /// Narrowed to `bf16`, as [`super::Narrowing`] writes it: half the bytes to read.
+    Narrowed(*const f32),
+}
 
 /// A tile while it is made: sixteen lines of sixteen words.
 #[repr(align(64))]
@@ -161,13 +170,26 @@ impl Turning {
         let mut tile = Tile([[0; LINES]; LINES]);
         let some = depth.min(self.width.saturating_sub(step * depth));
         for i in 0..LINES.min(self.rows.saturating_sub(block * LINES)) {
+            let row = block * LINES + i;
             // SAFETY: the row and its columns lie inside the matrix.
             unsafe {
-                let from = self.from.add((block * LINES + i) * self.width + step * depth);
-                narrow_line::<L>(from, some, tile.0[i].as_mut_ptr().cast());
+                match self.from {
+                    Source::Rows(from) => {
+                        let from = from.add(row * self.width + step * depth);
+                        narrow_line::<L>(from, some, tile.0[i].as_mut_ptr().cast());
+                    }
+                    Source::Narrowed(from) => tile.0[i] = *self.line(from, row, step),
+                }
             }
         }
         tile
+    }
+
+    /// The line of a row in the narrowed matrix at `from`, number `step` along it.
+    #[inline(always)]
+    fn line(&self, from: *const f32, row: usize, step: usize) -> *const [u32; LINES] {
+        let tile = row / LINES * Format::Bf16.tiles(self.width) + step;
+        from.wrapping_add(tile * TILE_FLOATS + row % LINES * LINES).cast()
     }
 
     /// 32 rows from `step` on, the sixteen columns of `panel`: a line of each pair of rows, with zeros beyond the edges.
@@ -176,7 +198,49 @@ impl Turning {
     /// As for [`Turning::run_part`].
     #[inline(always)]
     unsafe fn pairs<L: Lanes, M: Making>(&self, step: usize, panel: usize) -> Tile {
-        let Self { rows, width, from, .. } = *self;
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.from {
+                Source::Rows(from) => self.pairs_of_rows::<L, M>(from, step, panel),
+                Source::Narrowed(from) => self.pairs_of_lines(from, step, panel),
+            }
+        }
+    }
+
+    /// [`Turning::pairs`] of what is narrowed: halves of lines.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn pairs_of_lines(&self, from: *const f32, step: usize, panel: usize) -> Tile {
+        let mut tile = Tile([[0; LINES]; LINES]);
+        if panel * LINES >= self.width {
+            return tile;
+        }
+        let half = |row: usize| {
+            if row >= self.rows {
+                return [0; LINES];
+            }
+            // SAFETY: the row has a line here, and zeros behind its end.
+            unsafe { *self.line(from, row, panel / 2).cast::<[u16; LINES]>().add(panel % 2) }
+        };
+        for (pair, line) in tile.0.iter_mut().enumerate() {
+            let first = step * 2 * LINES + 2 * pair;
+            let (low, high) = (half(first), half(first + 1));
+            for (i, word) in line.iter_mut().enumerate() {
+                *word = u32::from(low[i]) | u32::from(high[i]) << 16;
+            }
+        }
+        tile
+    }
+
+    /// [`Turning::pairs`] of a matrix at `from`.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn pairs_of_rows<L: Lanes, M: Making>(&self, from: *const f32, step: usize, panel: usize) -> Tile {
+        let Self { rows, width, .. } = *self;
         let mut tile = Tile([[0; LINES]; LINES]);
         let some = LINES.min(width.saturating_sub(panel * LINES));
         let row = |index: usize| {
@@ -325,10 +389,10 @@ mod tests {
     use super::*;
     use glassformer_tensor::{Buffer, Random};
 
-    fn turned(turn: Turn, isa: Isa, matrix: &[f32], rows: usize, width: usize) -> Vec<u32> {
+    fn turned(turn: Turn, isa: Isa, from: Source, rows: usize, width: usize) -> Vec<u32> {
         let mut to = Buffer::zeros(Turning::len(turn, rows, width));
         to.fill(f32::NAN);
-        let turning = Turning { turn, rows, width, from: matrix.as_ptr(), to: to.as_mut_ptr() };
+        let turning = Turning { turn, rows, width, from, to: to.as_mut_ptr() };
         for part in (0..turning.parts()).rev() {
             // SAFETY: the set is available, and both are as long as the turning says.
             unsafe { turning.run_part(isa, part) };
@@ -363,10 +427,20 @@ mod tests {
             // SAFETY: every machine has this set, and the buffers are as long as the narrowing says.
             (0..width).for_each(|row| unsafe { narrowing.run_row(Isa::Scalar, row) });
             let left: Vec<u32> = left.iter().map(|x| x.to_bits()).collect();
+            // Lines of rows that are not there hold anything.
+            let mut narrowed = Buffer::zeros(Narrowing::len(Format::Bf16, rows, width));
+            narrowed.fill(f32::NAN);
+            let (from, to) = (matrix.as_ptr(), narrowed.as_mut_ptr());
+            let narrowing = Narrowing { format: Format::Bf16, rows, k: width, from, stride: width, to };
+            // SAFETY: as above.
+            (0..rows).for_each(|row| unsafe { narrowing.run_row(Isa::Scalar, row) });
             for isa in Isa::available() {
-                assert!(turned(Turn::Rows, isa, &matrix, rows, width) == b, "[{rows}, {width}] on {isa}");
-                assert!(turned(Turn::Columns, isa, &matrix, rows, width) == b_turned, "[{rows}, {width}]");
-                assert!(turned(Turn::Left, isa, &matrix, rows, width) == left, "[{rows}, {width}] on {isa}");
+                for from in [Source::Rows(matrix.as_ptr()), Source::Narrowed(narrowed.as_ptr())] {
+                    let about = format!("[{rows}, {width}], {from:?} on {isa}");
+                    assert!(turned(Turn::Rows, isa, from, rows, width) == b, "{about}");
+                    assert!(turned(Turn::Columns, isa, from, rows, width) == b_turned, "{about}");
+                    assert!(turned(Turn::Left, isa, from, rows, width) == left, "{about}");
+                }
             }
         }
     }

@@ -28,7 +28,7 @@ pub(super) const NARROW_ROWS: usize = 256;
 /// The longest sequence that a thread takes through a band as a whole.
 pub(super) const LONGEST: usize = 256;
 /// What rows are dealt out in: strips of the matrix products.
-const STRIP: usize = 32;
+pub(super) const STRIP: usize = 32;
 
 /// Consecutive steps, and whose rows they go by if they are a band.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use glassformer_graph::{Capacity, Graph, Node, Op, Rows, Side};
 
-use super::band::{LONGEST, NARROW_ROWS, ROWS};
+use super::band::{LONGEST, NARROW_ROWS, ROWS, STRIP};
 use super::precision::Precision;
 use crate::kernels::Kernel;
 use crate::narrow::Dot;
@@ -28,6 +28,8 @@ pub(super) struct Deal {
     wholes: bool,
     /// Whether all sequences then go through one layer before any goes through the next.
     pub by_layers: bool,
+    /// Whether bands are whole tiles of rows, so that rows narrowed to `bf16` can be read outside of a band.
+    pub by_tiles: bool,
 }
 
 impl Deal {
@@ -42,14 +44,19 @@ impl Deal {
         let usual = if fast { NARROW_ROWS } else { ROWS };
         let worth = if precision == Precision::F32 { ROWS } else { worth(graph) };
         let by_layers = by_layers || bytes(graph, precision) > NEAR;
+        // What is kept for the way back is kept narrowed, and tiles do not end where sequences do.
+        let by_tiles = precision == Precision::Bf16 && has_gradients(graph);
+        let tiles = |rows: usize| if by_tiles { rows.next_multiple_of(STRIP) } else { rows };
         let apart = Self {
             workers,
-            rows: rows.unwrap_or(usual),
+            rows: tiles(rows.unwrap_or(usual)),
             least: rows.unwrap_or(worth),
             wholes: false,
             by_layers,
+            by_tiles,
         };
-        let short = |side: &Side| capacity.side(*side).keys <= LONGEST && looks_at_itself(graph, *side);
+        let short =
+            |side: &Side| !by_tiles && capacity.side(*side).keys <= LONGEST && looks_at_itself(graph, *side);
         let sides = [Side::Source, Side::Target].into_iter().filter(short);
         let Some(longest) = sides.map(|side| capacity.side(side).keys).max() else { return (apart, None) };
         // Weights in eight bits come as fast as fewer rows want them, whose numbers stay nearer. Twice as many bytes do not, and four bits
@@ -87,6 +94,11 @@ impl Deal {
 fn looks_at_itself(graph: &Graph, side: Side) -> bool {
     let of_side = |op: &Op| Kernel::Op(op.clone()).by_sequences() == Some(side);
     graph.nodes().iter().any(|node| of_side(&node.op))
+}
+
+/// Whether weights are differentiated.
+fn has_gradients(graph: &Graph) -> bool {
+    graph.nodes().iter().any(|node| matches!(node.op, Op::LinearWeightGrad(_)))
 }
 
 /// How many rows are worth it for a worker.

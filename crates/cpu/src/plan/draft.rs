@@ -4,7 +4,7 @@
 //! writes, so the projections of q, k and v need one barrier and not three. Values live for whole phases: then no step
 //! of a phase writes where another one reads, whatever their order. Products that are not done in `f32` are in `draft/narrow.rs`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use glassformer_graph::ops::{Direction, Pairing, Rotate, Sinusoid, Turns, Which};
 use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Side, Value};
@@ -18,9 +18,12 @@ use super::precision::Choice;
 use super::step::{Count, Home, Slot, SlotId, Step};
 use crate::gemm::Packed;
 use crate::kernels::{Access, After, Kernel, Narrowed, Packs, Reads, Work, needs};
-use crate::narrow::{Kind, Turn};
+use crate::narrow::{Format, Kind, Turn};
 
 mod narrow;
+
+/// What the rows of products in `bf16` are narrowed to.
+const HALVES: Kind = Kind::Narrow(Format::Bf16);
 
 /// The finished draft.
 pub(super) struct Drafted {
@@ -92,6 +95,8 @@ pub(super) struct Draft<'a> {
     packed: HashMap<(Value, Packs), SlotId>,
     narrowed: HashMap<(Value, Kind), SlotId>,
     turned: HashMap<(Value, Turn), SlotId>,
+    /// Values that are there narrowed alone.
+    only_narrowed: HashSet<Value>,
     /// Values that are halves, and what they are multiplied by.
     halves: HashMap<Value, f32>,
     /// Angles that each run computes.
@@ -117,6 +122,7 @@ impl<'a> Draft<'a> {
             packed: HashMap::new(),
             narrowed: HashMap::new(),
             turned: HashMap::new(),
+            only_narrowed: HashSet::new(),
             halves: HashMap::new(),
             turns: Vec::new(),
             wanted: Vec::new(),
@@ -182,7 +188,10 @@ impl<'a> Draft<'a> {
     fn stretches(&mut self, outputs: &[SlotId]) -> (Vec<Stretch>, Vec<bool>) {
         let seen = |(slot, grown): (SlotId, &Grown)| Seen {
             rows: grown.slot.rows,
-            plain: matches!(grown.contents, Contents::Rows),
+            plain: match grown.contents {
+                Contents::Rows => true,
+                Contents::Narrowed(kind, _) => self.deal.by_tiles && kind == HALVES,
+            },
             hidden: matches!(grown.slot.home, Home::Arena(_)) && !outputs.contains(&slot),
         };
         let seen: Vec<Seen> = self.slots.iter().enumerate().map(seen).collect();
@@ -328,13 +337,16 @@ impl<'a> Draft<'a> {
             &mut step.kernel
         {
             let value = fused.map_or(node.outputs[0], |fused| fused.output);
-            let format = fusions.only_reader(value).and_then(|reader| self.format_for(value, reader));
+            let format = self.format_of(value, fusions);
             *narrowed = match (self.halves.get(&value), format) {
                 (Some(&scale), _) => Narrowed::Halves(scale),
                 (None, Some(format)) => Narrowed::For(format),
                 (None, None) => Narrowed::No,
             };
-            outputs.extend(format.map(|format| self.narrowed_slot(value, Kind::Narrow(format))));
+            if let Some(format) = format {
+                outputs.push(self.narrowed_slot(value, Kind::Narrow(format)));
+                self.only_narrowed.insert(value);
+            }
         }
 
         let mut phase = self.ready(&inputs);

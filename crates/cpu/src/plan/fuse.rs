@@ -1,4 +1,5 @@
-//! Which steps follow a product so closely that the product does them: the sum with a residual, an activation, a gate.
+//! Which steps follow a product so closely that the product does them: the sum with a residual, an activation, a gate, and on the way
+//! back a slope, and the sum with another gradient.
 //!
 //! What the product gives is then never written by itself. So it must have no other reader, nor be an output; where a tap
 //! asks for it, the steps stay apart and the bits are the same.
@@ -29,7 +30,7 @@ pub(super) struct Fusions {
     /// Of products that a gate follows, the product that is the gate, if it reads the same rows and nothing else reads it: both can
     /// be one step.
     gates: HashMap<usize, usize>,
-    readers: HashMap<Value, Reader>,
+    readers: HashMap<Value, Readers>,
 }
 
 impl Fusions {
@@ -42,7 +43,9 @@ impl Fusions {
         };
         let mut fusions = Self { readers, ..Self::default() };
         for (product, node) in graph.nodes().iter().enumerate() {
-            let (Op::Linear(_), &[value]) = (&node.op, &node.outputs[..]) else { continue };
+            let (Op::Linear(_) | Op::LinearInputGrad(_), &[value]) = (&node.op, &node.outputs[..]) else {
+                continue;
+            };
             let Some(reader) = fusions.only_reader(value) else { continue };
             let Some(fused) = joined(value, &graph.nodes()[reader]) else { continue };
             if fused.other.is_none_or(|other| before(other, product)) {
@@ -72,34 +75,40 @@ impl Fusions {
         self.gates.iter().map(|(&product, &gate)| (gate, product))
     }
 
-    /// The node that reads a value, where nobody else does.
+    /// The node that reads a value, where nobody else does, and it once.
     pub fn only_reader(&self, value: Value) -> Option<usize> {
+        match self.readers(value) {
+            Some(&[reader]) => Some(reader),
+            Some(_) | None => None,
+        }
+    }
+
+    /// The nodes that read a value, each as often as it does, where nobody else does.
+    pub fn readers(&self, value: Value) -> Option<&[usize]> {
         match self.readers.get(&value) {
-            Some(&Reader::Node(reader)) => Some(reader),
-            Some(Reader::Others) | None => None,
+            Some(Readers::Nodes(nodes)) => Some(nodes),
+            Some(Readers::Others) | None => None,
         }
     }
 }
 
 /// Who reads a value.
-#[derive(Clone, Copy)]
-enum Reader {
-    /// One node, once.
-    Node(usize),
-    /// More than one, or whoever reads the outputs.
+enum Readers {
+    Nodes(Vec<usize>),
+    /// Whoever reads the outputs, at least.
     Others,
 }
 
-fn readers(graph: &Graph) -> HashMap<Value, Reader> {
-    let mut readers = HashMap::new();
+fn readers(graph: &Graph) -> HashMap<Value, Readers> {
+    let mut nodes: HashMap<Value, Vec<usize>> = HashMap::new();
     for (index, node) in graph.nodes().iter().enumerate() {
         for &value in &node.inputs {
-            readers.entry(value).and_modify(|reader| *reader = Reader::Others).or_insert(Reader::Node(index));
+            nodes.entry(value).or_default().push(index);
         }
     }
-    for &(_, value) in graph.outputs() {
-        readers.insert(value, Reader::Others);
-    }
+    let mut readers: HashMap<Value, Readers> =
+        nodes.into_iter().map(|(value, nodes)| (value, Readers::Nodes(nodes))).collect();
+    readers.extend(graph.outputs().iter().map(|&(_, value)| (value, Readers::Others)));
     readers
 }
 
@@ -109,6 +118,9 @@ fn joined(value: Value, node: &Node) -> Option<Fused> {
         (Op::Activate(op), _) => (After::Activate(op.act), None),
         (Op::Add(_), &[a, b]) => (After::Add, Some(if a == value { b } else { a })),
         (Op::Gate(op), &[gate, up]) if up == value => (After::Gate(op.act), Some(gate)),
+        (Op::ActivateGrad(op), &[bent, dy]) if dy == value && bent != value => {
+            (After::Slope(op.act), Some(bent))
+        }
         _ => return None,
     };
     node.outputs.first().map(|&output| Fused { after, other, output })

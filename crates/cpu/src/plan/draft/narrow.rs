@@ -9,19 +9,27 @@ use glassformer_tensor::Coding;
 use super::super::constants::Wanted;
 use super::super::fuse::Fusions;
 use super::super::precision::{About, Held, Rule};
-use super::{Contents, Draft, Life};
+use super::{Contents, Draft, HALVES, Life};
 use crate::kernels::{After, Kernel, Narrowed, Work};
 use crate::narrow::{Format, Kind, Table, Turn, Turning, Weight, coded};
-use crate::plan::step::{SlotId, Step};
+use crate::plan::step::{Count, SlotId, Step};
 
 /// Halves in a line of them.
 const LINE: usize = 32;
+/// Lines in a tile.
+const LINES: usize = 16;
 
 impl Draft<'_> {
     /// The step of `node` with narrow numbers, and its inputs, where it is a product that is not done in `f32`.
     pub(super) fn narrow(&mut self, node: &Node, after: After) -> Option<(Step, Vec<SlotId>)> {
         if let Op::Lookup(op) = node.op {
             return self.narrow_lookup(node, op);
+        }
+        if let Op::SumRows(_) = node.op
+            && self.only_narrowed.contains(&node.inputs[0])
+        {
+            let inputs = vec![self.narrowed(node.inputs[0], HALVES)];
+            return Some((Step::new(Kernel::SumNarrowed, Work::First), inputs));
         }
         if let Op::Linear(_) = node.op
             && let Held::Coded(coding) = self.held(node.inputs[1], Rule::of)
@@ -107,8 +115,35 @@ impl Draft<'_> {
         }
     }
 
+    /// What `value`, a product of narrow numbers, is narrowed to, where all who read it read it so.
+    pub(super) fn format_of(&self, value: Value, fusions: &Fusions) -> Option<Format> {
+        let held = fusions.only_reader(value).and_then(|reader| self.format_for(value, reader));
+        let trained = || {
+            let readers = fusions.readers(value)?;
+            let narrowed = |&reader: &usize| self.reads_halves(value, &self.graph.nodes()[reader]);
+            (self.deal.by_tiles && readers.iter().all(narrowed)).then_some(Format::Bf16)
+        };
+        held.or_else(trained)
+    }
+
+    /// Whether `node` reads `value` rounded to `bf16`, where it is trained.
+    fn reads_halves(&self, value: Value, node: &Node) -> bool {
+        let trained = |weight: Value| {
+            let weight = self.graph.info(weight);
+            weight.origin != Origin::Leaf(Leaf::Weight) && self.choice.rule.trained(&weight.name).is_some()
+        };
+        match (&node.op, &node.inputs[..]) {
+            (Op::Linear(_) | Op::LinearInputGrad(_), &[x, weight, ..]) => {
+                x == value && weight != value && trained(weight)
+            }
+            (Op::LinearWeightGrad(_), _) => self.choice.rule.trained(&node.name).is_some(),
+            (Op::SumRows(_), _) => true,
+            _ => false,
+        }
+    }
+
     /// What the node of this number wants `value` narrowed to, where it multiplies it by a weight that is held narrow.
-    pub(super) fn format_for(&self, value: Value, node: usize) -> Option<Format> {
+    fn format_for(&self, value: Value, node: usize) -> Option<Format> {
         let node = &self.graph.nodes()[node];
         let multiplies = matches!(node.op, Op::Linear(_)) && node.inputs[0] == value;
         match self.held(*node.inputs.get(1)?, Rule::of) {
@@ -200,7 +235,7 @@ impl Draft<'_> {
     fn narrow_weight_grad(&mut self, node: &Node) -> Option<(Step, Vec<SlotId>)> {
         self.choice.rule.trained(&node.name)?;
         let (dy, x) = (node.inputs[0], node.inputs[1]);
-        let inputs = vec![self.turned(dy, Turn::Left), self.turned(x, Turn::Rows), self.value(dy)];
+        let inputs = vec![self.turned(dy, Turn::Left), self.turned(x, Turn::Rows), self.halves_of(dy).0];
         Some((Step::new(Kernel::NarrowWeightGrad, Work::NarrowOverRows), inputs))
     }
 
@@ -209,13 +244,22 @@ impl Draft<'_> {
         if let Some(&slot) = self.turned.get(&(value, turn)) {
             return slot;
         }
-        let from = self.value(value);
+        let (from, narrowed) = self.halves_of(value);
         let Shape { rows, width } = self.graph.shape(value);
         let to = self.block(Turning::len(turn, self.capacity.count(rows), width));
         let phase = self.slots[from].ready.max(self.phase.saturating_sub(1));
-        self.step(phase, Step::new(Kernel::Turn(turn), Work::First), vec![from], &[to]);
+        let kernel = Kernel::Turn(turn, narrowed.then_some(width));
+        self.step(phase, Step::new(kernel, Work::First), vec![from], &[to]);
         self.turned.insert((value, turn), to);
         to
+    }
+
+    /// Where `value` is narrowed to `bf16`, if somebody did that, else where it is, and whether it is narrowed.
+    fn halves_of(&mut self, value: Value) -> (SlotId, bool) {
+        match self.narrowed.get(&(value, HALVES)) {
+            Some(&slot) => (slot, true),
+            None => (self.value(value), false),
+        }
     }
 
     /// `value` narrowed, once for all products that read it.
@@ -250,7 +294,15 @@ impl Draft<'_> {
     /// Where `value` will be narrowed.
     pub(super) fn narrowed_slot(&mut self, value: Value, kind: Kind) -> SlotId {
         let Shape { rows, width } = self.graph.shape(value);
-        let to = self.block(kind.floats(self.capacity.count(rows), width));
+        let floats = kind.floats(self.capacity.count(rows), width);
+        let to = if kind == HALVES {
+            // A tile is as many floats as if its rows followed one another.
+            let count =
+                self.of_value.get(&value).map_or(Count::Rows(rows), |&slot| self.slots[slot].slot.rows);
+            self.inside(count, kind.floats(1, width) / LINES, floats)
+        } else {
+            self.block(floats)
+        };
         self.slots[to].contents = Contents::Narrowed(kind, width);
         self.narrowed.insert((value, kind), to);
         to
