@@ -25,6 +25,11 @@ pub enum Then {
     Gate(Bent, Other),
     /// f′(o) · x: f bent o on the way there, and x is the gradient on the way back.
     Slope(Bent, Other),
+    /// Of a product in `bf16`: f(x), and x itself is kept here for the way back, where the A of another product would have it. Behind
+    /// the last column there may be anything.
+    Keep(Bent, *mut f32),
+    /// Of a product in `bf16`: f′(o) · x, where o was kept so.
+    NarrowSlope(Bent, *const f32),
 }
 
 /// A matrix of the shape of C, row-major: its number o stands where x stands in C.
@@ -95,6 +100,7 @@ impl Then {
                 Self::Add(other) => both::<L, Sum>(part, other),
                 Self::Gate(act, other) => with_bend!(act, |B| both::<L, Gated<B>>(part, other)),
                 Self::Slope(act, other) => with_bend!(act, |B| both::<L, Sloped<B>>(part, other)),
+                Self::Keep(..) | Self::NarrowSlope(..) => unreachable!("products of narrow numbers do that"),
             }
         }
     }
@@ -178,6 +184,9 @@ pub(crate) mod tests {
                 Then::Add(other) => x + at(other),
                 Then::Gate(act, other) => bent(isa, act, at(other)) * x,
                 Then::Slope(act, other) => slope(isa, act, at(other)) * x,
+                Then::Keep(..) | Then::NarrowSlope(..) => {
+                    unreachable!("tests of narrow numbers compare them")
+                }
             };
         }
         c

@@ -285,11 +285,15 @@ fn narrow_gradients_are_near_wide_ones() {
 }
 
 #[test]
-fn narrow_gradients_have_the_same_bits_on_any_number_of_threads() {
+fn narrow_gradients_have_the_same_bits_on_any_number_of_threads_and_in_bands() {
     let lengths = [(1, 5), (2, 40), (3, 1), (4, 60)];
     let with = |threads: usize| Cpu::new(threads).with_precision(Precision::Bf16).sharing_everything();
     let expected = bits(&trained(&with(1), &lengths));
     for threads in [2, 3] {
         assert!(bits(&trained(&with(threads), &lengths)) == expected, "{threads} threads");
+    }
+    for (threads, rows) in [(1, 1), (1, 32), (2, 16), (2, 40)] {
+        let found = trained(&with(threads).taking_rows(rows), &lengths);
+        assert!(bits(&found) == expected, "{threads} threads, {rows} rows at a time");
     }
 }

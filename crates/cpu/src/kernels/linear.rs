@@ -76,12 +76,16 @@ pub(crate) enum After {
     Nothing,
     /// f(x).
     Activate(Activation),
+    /// f(x), and x goes, narrowed to `bf16`, to the last output.
+    Keep(Activation),
     /// x + o, where o is a further input.
     Add,
     /// f(o) · x, where o is a further input.
     Gate(Activation),
     /// f′(o) · x, where o is a further input.
     Slope(Activation),
+    /// The same, where o comes narrowed to `bf16`.
+    NarrowSlope(Activation),
 }
 
 /// What else becomes of what a product writes.
@@ -109,9 +113,11 @@ pub(super) fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then)
     let then = match after {
         After::Nothing => Then::Nothing,
         After::Activate(act) => Then::Activate(call.run.bent(act)),
+        After::Keep(act) => Then::Keep(call.run.bent(act), call.outputs[call.outputs.len() - 1].data),
         After::Add => Then::Add(other()),
         After::Gate(act) => Then::Gate(call.run.bent(act), other()),
         After::Slope(act) => Then::Slope(call.run.bent(act), other()),
+        After::NarrowSlope(act) => Then::NarrowSlope(call.run.bent(act), other().start),
     };
     (rest.first().map(|bias| bias.data.cast_const()), then)
 }
@@ -165,8 +171,8 @@ pub(super) unsafe fn narrow_rows(call: Call<'_>, narrowing: &Narrowing) {
 }
 
 /// `y = after(x Wᵀ + b)` with narrow numbers. Inputs: x narrowed, W narrow, perhaps b, perhaps what `after` reads; x had `k`
-/// columns. Outputs: y, and y narrowed in the second format, if there is one; then y itself is only a place to work in. Or y is
-/// halves alone.
+/// columns. Outputs: y, and y narrowed in the second format, if there is one; then y itself is only a place to work in. Perhaps what y
+/// was before `after`, too. Or y is halves alone.
 ///
 /// # Safety
 /// As [`Call`] says.

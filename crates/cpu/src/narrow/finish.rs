@@ -10,8 +10,8 @@ use std::marker::PhantomData;
 #[cfg(target_arch = "x86_64")]
 use super::Dot;
 use super::patch::Sums;
-use super::rows::narrow_line;
-use super::{Format, LINE, LINES, TILE, Target, UNIT, WIDEST};
+use super::rows::{bf16, narrow_line};
+use super::{Format, LINES, TILE_FLOATS, Target, UNIT, WIDEST};
 use crate::isa::Isa;
 #[cfg(target_arch = "aarch64")]
 use crate::lanes::Neon;
@@ -54,7 +54,7 @@ pub(super) struct Place {
     pub bias: *const f32,
     /// One scale for each row, and one for each column, of integers.
     pub scales: [*const f32; 2],
-    /// Where the numbers of the other matrix are that follow, and how far apart its rows begin.
+    /// Where the numbers of the other matrix are that follow, and how far apart its rows begin; where it is narrowed, its first tile.
     pub other: (*const f32, usize),
     /// What C becomes.
     pub target: Target,
@@ -191,6 +191,8 @@ impl Numbers for ScaledOnto {
 struct Nothing;
 struct Bent<B>(PhantomData<B>);
 struct With<T>(PhantomData<T>);
+struct Keeping<B>(PhantomData<B>);
+struct KeptSlope<B>(PhantomData<B>);
 
 impl Follows for Nothing {
     #[inline(always)]
@@ -213,6 +215,43 @@ impl<T: Two> Follows for With<T> {
         // SAFETY: the caller's promise.
         T::at(x, unsafe { L::load_first(start.add(row * stride + at), some) })
     }
+}
+
+impl<B: Bend> Follows for Keeping<B> {
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, _: usize) -> L {
+        let numbers = x.to_array();
+        // SAFETY: the caller's promise; whole lines belong to the place.
+        unsafe {
+            let to = half_line_of(place, at, row);
+            for (i, &number) in numbers.iter().enumerate() {
+                *to.add(i) = bf16(number);
+            }
+        }
+        B::value(x)
+    }
+}
+
+impl<B: Bend> Follows for KeptSlope<B> {
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, _: usize) -> L {
+        let mut numbers = [0.0; LINES];
+        // SAFETY: the caller's promise; whole lines belong to the place.
+        unsafe {
+            let from = half_line_of(place, at, row);
+            for (i, number) in numbers.iter_mut().enumerate() {
+                *number = f32::from_bits(u32::from(*from.add(i)) << 16);
+            }
+            B::slope(L::load(numbers.as_ptr())) * x
+        }
+    }
+}
+
+/// Where a row of what is kept is, from a column on: sixteen numbers.
+#[inline(always)]
+fn half_line_of(place: &Place, column: usize, row: usize) -> *mut u16 {
+    let first = (place.part.corner[1] + column) % Format::Bf16.depth();
+    line_of(place, column, row, place.other.0.cast_mut()).wrapping_add(first)
 }
 
 /// # Safety
@@ -297,7 +336,7 @@ unsafe fn narrow<L: Lanes>(place: &Place, column: usize, numbers: *const f32, ro
         // SAFETY: the caller's promise.
         unsafe {
             let line = line_of(place, column + at, row, tiles);
-            narrow_line::<L>(numbers.add(at), depth.min(columns - at), line);
+            narrow_line::<L>(numbers.add(at), depth.min(columns - at), line.cast());
         }
         at += depth;
     }
@@ -305,10 +344,10 @@ unsafe fn narrow<L: Lanes>(place: &Place, column: usize, numbers: *const f32, ro
 
 /// The line among `tiles` of a row, from a column on.
 #[inline(always)]
-fn line_of(place: &Place, column: usize, row: usize, tiles: *mut f32) -> *mut u8 {
+fn line_of(place: &Place, column: usize, row: usize, tiles: *mut f32) -> *mut u16 {
     let [first, left] = place.part.corner;
     let tile = (first + row) / LINES * place.across + (left + column) / Format::Bf16.depth();
-    tiles.cast::<u8>().wrapping_add(tile * TILE + (first + row) % LINES * LINE)
+    tiles.wrapping_add(tile * TILE_FLOATS + (first + row) % LINES * LINES).cast()
 }
 
 /// Rounds a row times `scale` to `bf16`, where it stands in C.
@@ -354,7 +393,7 @@ unsafe fn halves<N: Numbers, F: Follows>(
             let high = F::at(high, place, row, column + LINES, LINES);
             match place.target {
                 Target::Wide | Target::Far => {}
-                Target::Tiles(tiles) => low.store_halves(high, line_of(place, column, row, tiles).cast()),
+                Target::Tiles(tiles) => low.store_halves(high, line_of(place, column, row, tiles)),
                 Target::Halves(scale) => {
                     let (scale, to) = (Avx512::splat(scale), place.part.c.cast::<u16>());
                     (low * scale).store_halves(high * scale, to.add(row * place.part.stride + column));
@@ -411,9 +450,19 @@ pub(super) fn rows(isa: Isa, finish: Finish, then: Then) -> Rows {
 fn of<C: Compiled>(finish: Finish, then: Then) -> Rows {
     match finish {
         Finish::Keep => C::rows::<Kept, Nothing>(),
-        Finish::Add => followed::<C, Biased>(then),
+        Finish::Add => trained::<C>(then),
         Finish::Scale => followed::<C, Scaled>(then),
         Finish::ScaleOnto => followed::<C, ScaledOnto>(then),
+    }
+}
+
+/// What follows products in `bf16`, which may be those of a model that is trained.
+fn trained<C: Compiled>(then: Then) -> Rows {
+    match then {
+        Then::Slope(act, _) => with_bend!(act, |B| C::rows::<Biased, With<Sloped<B>>>()),
+        Then::Keep(act, _) => with_bend!(act, |B| C::rows::<Biased, Keeping<B>>()),
+        Then::NarrowSlope(act, _) => with_bend!(act, |B| C::rows::<Biased, KeptSlope<B>>()),
+        then => followed::<C, Biased>(then),
     }
 }
 
@@ -423,7 +472,7 @@ fn followed<C: Compiled, N: Numbers>(then: Then) -> Rows {
         Then::Activate(act) => with_bend!(act, |B| C::rows::<N, Bent<B>>()),
         Then::Add(_) => C::rows::<N, With<Sum>>(),
         Then::Gate(act, _) => with_bend!(act, |B| C::rows::<N, With<Gated<B>>>()),
-        Then::Slope(act, _) => with_bend!(act, |B| C::rows::<N, With<Sloped<B>>>()),
+        Then::Slope(..) | Then::Keep(..) | Then::NarrowSlope(..) => unreachable!("integers are not trained"),
     }
 }
 

@@ -2,6 +2,8 @@
 
 use super::*;
 use crate::isa::Isa;
+use crate::lanes::bend::Bent;
+use crate::then::Other;
 use crate::then::tests::{followed, thens};
 use glassformer_tensor::{Buffer, CodedRow, Coding, Random, Tolerance, compare};
 
@@ -204,6 +206,12 @@ unsafe fn run(product: &Product, dot: Dot, random: &mut Random) {
     }
 }
 
+/// What may follow products of this format. Only those in `bf16` are trained.
+fn thens_of(format: Format, other: &[f32], stride: usize) -> Vec<Then> {
+    let fits = |then: &Then| format == Format::Bf16 || !matches!(then, Then::Slope(..));
+    thens(other, stride).into_iter().filter(fits).collect()
+}
+
 /// The nearest `bf16`, in `f32`, by trying both neighbours.
 fn rounded(x: f32) -> f32 {
     let below = f32::from_bits(x.to_bits() & 0xffff_0000);
@@ -359,7 +367,7 @@ fn some_columns_have_the_bits_that_they_have_among_all() {
         for (format, dot) in
             Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d)))
         {
-            let then = *random.pick(&thens(&other, columns));
+            let then = *random.pick(&thens_of(format, &other, columns));
             let all = case.found_then((format, dot), 0..rows, then, &mut random);
             let some = case.found_some((format, dot), (0..rows, [from, to]), then, &mut random);
             for (row, (all, some)) in all.chunks(columns + GAP).zip(some.chunks(columns + GAP)).enumerate() {
@@ -382,7 +390,7 @@ fn what_follows_has_the_bits_of_a_step_behind() {
             Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d)))
         {
             let plain = case.found(format, dot, 0..rows, &mut random);
-            for then in thens(&other, columns + 1) {
+            for then in thens_of(format, &other, columns + 1) {
                 let found = case.found_then((format, dot), 0..rows, then, &mut random);
                 let expected = followed(dot.isa(), &plain, [rows, columns, columns + GAP], then);
                 assert!(
@@ -404,6 +412,47 @@ fn a_narrow_c_is_what_narrowing_makes_of_it() {
             let then = *random.pick(&thens(&other, columns));
             let [found, expected] = case.found_narrow((Format::Bf16, dot), then, &mut random);
             assert!(bits(&found) == bits(&expected), "[{rows}, {k}, {columns}], {then:?} on {dot}");
+        }
+    }
+}
+
+#[test]
+fn what_is_kept_is_what_narrowing_makes_of_a_product() {
+    let mut random = Random::new(9);
+    for [rows, k, columns] in shapes(&mut random, 12) {
+        // What is kept has anything behind its last column.
+        let columns = columns.next_multiple_of(32);
+        let case = Case::random(&mut random, rows, k, columns);
+        for dot in Dot::available() {
+            let mut kept = Buffer::zeros(Narrowing::len(Format::Bf16, rows, columns));
+            let keep = Then::Keep(Bent::GeluTanh, kept.as_mut_ptr());
+            let activate = Then::Activate(Bent::GeluTanh);
+            let [found, expected] =
+                [keep, activate].map(|then| case.found_narrow((Format::Bf16, dot), then, &mut random));
+            let [plain, _] = case.found_narrow((Format::Bf16, dot), Then::Nothing, &mut random);
+            let about = format!("[{rows}, {k}, {columns}] on {dot}");
+            assert!(bits(&found[0]) == bits(&expected[0]) && bits(&kept) == bits(&plain), "{about}");
+        }
+    }
+}
+
+#[test]
+fn slopes_of_what_is_narrowed_are_those_of_rounded_numbers() {
+    let mut random = Random::new(10);
+    for [rows, k, columns] in shapes(&mut random, 12) {
+        let case = Case::random(&mut random, rows, k, columns);
+        let other: Vec<f32> = (0..rows * columns).map(|_| rounded(random.normal())).collect();
+        let mut narrowed = Buffer::zeros(Narrowing::len(Format::Bf16, rows, columns));
+        let (from, to) = (other.as_ptr(), narrowed.as_mut_ptr());
+        let narrowing = Narrowing { format: Format::Bf16, rows, k: columns, from, stride: columns, to };
+        // SAFETY: every machine has this set, and the buffers are as long as the narrowing says.
+        (0..rows).for_each(|row| unsafe { narrowing.run_row(Isa::Scalar, row) });
+        for dot in Dot::available() {
+            let act = Bent::NearGeluTanh;
+            let wide = Then::Slope(act, Other { start: other.as_ptr(), stride: columns });
+            let [expected, found] = [wide, Then::NarrowSlope(act, narrowed.as_ptr())]
+                .map(|then| bits(&case.found_then((Format::Bf16, dot), 0..rows, then, &mut random)));
+            assert!(found == expected, "[{rows}, {k}, {columns}] on {dot}");
         }
     }
 }

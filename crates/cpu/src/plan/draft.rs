@@ -97,6 +97,8 @@ pub(super) struct Draft<'a> {
     turned: HashMap<(Value, Turn), SlotId>,
     /// Values that are there narrowed alone.
     only_narrowed: HashSet<Value>,
+    /// Values that an activation bends, and that are kept narrowed for the way back.
+    kept: HashSet<Value>,
     /// Values that are halves, and what they are multiplied by.
     halves: HashMap<Value, f32>,
     /// Angles that each run computes.
@@ -123,6 +125,7 @@ impl<'a> Draft<'a> {
             narrowed: HashMap::new(),
             turned: HashMap::new(),
             only_narrowed: HashSet::new(),
+            kept: HashSet::new(),
             halves: HashMap::new(),
             turns: Vec::new(),
             wanted: Vec::new(),
@@ -134,8 +137,9 @@ impl<'a> Draft<'a> {
             let slot = draft.outside(Count::Rows(info.shape.rows), info.shape.width, Home::Input(index));
             draft.of_value.insert(value, slot);
         }
-        let fusions = Fusions::of(graph);
+        let mut fusions = Fusions::of(graph);
         draft.halves = draft.find_halves(&fusions);
+        draft.find_kept(&mut fusions);
         let nodes = graph.nodes();
         let one = |&(gate, product): &(usize, usize)| draft.are_one(&nodes[gate], &nodes[product]);
         let pairs: Vec<(usize, usize)> = fusions.gates().filter(one).collect();
@@ -299,7 +303,11 @@ impl<'a> Draft<'a> {
         let shapes: Vec<Shape> = node.inputs.iter().map(|&input| self.graph.shape(input)).collect();
         let needs = needs(&node.op, &shapes, self.capacity);
         self.scratch = self.scratch.max(needs.scratch);
-        let after = fused.map_or(After::Nothing, |fused| fused.after);
+        let bent = fused.and_then(|fused| fused.other).filter(|other| self.kept.contains(other));
+        let after = match fused.map_or(After::Nothing, |fused| fused.after) {
+            After::Slope(act) if bent.is_some() => After::NarrowSlope(act),
+            after => after,
+        };
         let (mut step, mut inputs) = if let (Some(gate), After::Gate(act)) = (gate, after) {
             self.gated(gate, node, act)
         } else if let Some(narrow) = self.narrow(node, after) {
@@ -315,7 +323,10 @@ impl<'a> Draft<'a> {
         };
 
         if gate.is_none() {
-            inputs.extend(fused.and_then(|fused| fused.other).map(|other| self.value(other)));
+            inputs.extend(fused.and_then(|fused| fused.other).map(|other| match bent {
+                Some(bent) => self.narrowed(bent, HALVES),
+                None => self.value(other),
+            }));
         }
 
         let mut outputs = Vec::new();
@@ -346,6 +357,9 @@ impl<'a> Draft<'a> {
             if let Some(format) = format {
                 outputs.push(self.narrowed_slot(value, Kind::Narrow(format)));
                 self.only_narrowed.insert(value);
+            }
+            if self.kept.contains(&node.outputs[0]) {
+                outputs.push(self.narrowed_slot(node.outputs[0], HALVES));
             }
         }
 

@@ -7,7 +7,7 @@ use glassformer_graph::{Leaf, Node, Op, Origin, Rows, Shape, Value};
 use glassformer_tensor::Coding;
 
 use super::super::constants::Wanted;
-use super::super::fuse::Fusions;
+use super::super::fuse::{Fused, Fusions};
 use super::super::precision::{About, Held, Rule};
 use super::{Contents, Draft, HALVES, Life};
 use crate::kernels::{After, Kernel, Narrowed, Work};
@@ -100,6 +100,33 @@ impl Draft<'_> {
             }
         }
         halves
+    }
+
+    /// Finds the products that an activation follows and a slope on the way back, where all of it is narrow: the product bends what it
+    /// computes, and keeps what that was narrowed.
+    pub(super) fn find_kept(&mut self, fusions: &mut Fusions) {
+        let nodes = self.graph.nodes();
+        for (product, node) in nodes.iter().enumerate().filter(|_| self.deal.by_tiles) {
+            let (Op::Linear(_), &[value], &[x, ..]) = (&node.op, &node.outputs[..], &node.inputs[..]) else {
+                continue;
+            };
+            let Some(&[activate, slope]) = fusions.readers(value) else { continue };
+            let Op::Activate(op) = nodes[activate].op else { continue };
+            let back = &nodes[slope];
+            let bends_back =
+                matches!(back.op, Op::ActivateGrad(_)) && back.inputs[0] == value && back.inputs[1] != value;
+            let narrow_back = bends_back
+                && fusions.done.contains(&slope)
+                && matches!(self.graph.info(back.inputs[1]).origin, Origin::Node(node, _)
+                    if self.reads_halves(nodes[node.0].inputs[0], &nodes[node.0]));
+            let bent = nodes[activate].outputs[0];
+            if narrow_back && self.reads_halves(x, node) && self.format_of(bent, fusions).is_some() {
+                let fused = Fused { after: After::Keep(op.act), other: None, output: bent };
+                fusions.products.insert(product, fused);
+                fusions.done.insert(activate);
+                self.kept.insert(value);
+            }
+        }
     }
 
     /// Whether `value` is a product of narrow numbers that is done in one block.
@@ -263,7 +290,7 @@ impl Draft<'_> {
     }
 
     /// `value` narrowed, once for all products that read it.
-    fn narrowed(&mut self, value: Value, kind: Kind) -> SlotId {
+    pub(super) fn narrowed(&mut self, value: Value, kind: Kind) -> SlotId {
         if let Some(&slot) = self.narrowed.get(&(value, kind)) {
             return slot;
         }
