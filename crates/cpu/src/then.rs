@@ -27,7 +27,7 @@ pub enum Then {
     Slope(Bent, Other),
     /// Of a product in `bf16`: f(x), and x itself is kept here for the way back, where the A of another product would have it. Behind
     /// the last column there may be anything.
-    Keep(Bent, *mut f32),
+    ActivateAndKeep(Bent, *mut f32),
     /// Of a product in `bf16`: f′(o) · x, where o was kept so.
     NarrowSlope(Bent, *const f32),
 }
@@ -100,7 +100,9 @@ impl Then {
                 Self::Add(other) => both::<L, Sum>(part, other),
                 Self::Gate(act, other) => with_bend!(act, |B| both::<L, Gated<B>>(part, other)),
                 Self::Slope(act, other) => with_bend!(act, |B| both::<L, Sloped<B>>(part, other)),
-                Self::Keep(..) | Self::NarrowSlope(..) => unreachable!("products of narrow numbers do that"),
+                Self::ActivateAndKeep(..) | Self::NarrowSlope(..) => {
+                    unreachable!("products of narrow numbers do that")
+                }
             }
         }
     }
@@ -184,7 +186,7 @@ pub(crate) mod tests {
                 Then::Add(other) => x + at(other),
                 Then::Gate(act, other) => bent(isa, act, at(other)) * x,
                 Then::Slope(act, other) => slope(isa, act, at(other)) * x,
-                Then::Keep(..) | Then::NarrowSlope(..) => {
+                Then::ActivateAndKeep(..) | Then::NarrowSlope(..) => {
                     unreachable!("tests of narrow numbers compare them")
                 }
             };

@@ -77,7 +77,7 @@ pub(crate) enum After {
     /// f(x).
     Activate(Activation),
     /// f(x), and x goes, narrowed to `bf16`, to the last output.
-    Keep(Activation),
+    ActivateAndKeep(Activation),
     /// x + o, where o is a further input.
     Add,
     /// f(o) · x, where o is a further input.
@@ -113,7 +113,9 @@ pub(super) fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then)
     let then = match after {
         After::Nothing => Then::Nothing,
         After::Activate(act) => Then::Activate(call.run.bent(act)),
-        After::Keep(act) => Then::Keep(call.run.bent(act), call.outputs[call.outputs.len() - 1].data),
+        After::ActivateAndKeep(act) => {
+            Then::ActivateAndKeep(call.run.bent(act), call.outputs[call.outputs.len() - 1].data)
+        }
         After::Add => Then::Add(other()),
         After::Gate(act) => Then::Gate(call.run.bent(act), other()),
         After::Slope(act) => Then::Slope(call.run.bent(act), other()),

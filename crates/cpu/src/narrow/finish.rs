@@ -191,8 +191,8 @@ impl Numbers for ScaledOnto {
 struct Nothing;
 struct Bent<B>(PhantomData<B>);
 struct With<T>(PhantomData<T>);
-struct Keeping<B>(PhantomData<B>);
-struct KeptSlope<B>(PhantomData<B>);
+struct BentAndKept<B>(PhantomData<B>);
+struct NarrowSloped<B>(PhantomData<B>);
 
 impl Follows for Nothing {
     #[inline(always)]
@@ -217,7 +217,7 @@ impl<T: Two> Follows for With<T> {
     }
 }
 
-impl<B: Bend> Follows for Keeping<B> {
+impl<B: Bend> Follows for BentAndKept<B> {
     #[inline(always)]
     unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, _: usize) -> L {
         let numbers = x.to_array();
@@ -232,7 +232,7 @@ impl<B: Bend> Follows for Keeping<B> {
     }
 }
 
-impl<B: Bend> Follows for KeptSlope<B> {
+impl<B: Bend> Follows for NarrowSloped<B> {
     #[inline(always)]
     unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, _: usize) -> L {
         let mut numbers = [0.0; LINES];
@@ -450,18 +450,18 @@ pub(super) fn rows(isa: Isa, finish: Finish, then: Then) -> Rows {
 fn of<C: Compiled>(finish: Finish, then: Then) -> Rows {
     match finish {
         Finish::Keep => C::rows::<Kept, Nothing>(),
-        Finish::Add => trained::<C>(then),
+        Finish::Add => of_bf16::<C>(then),
         Finish::Scale => followed::<C, Scaled>(then),
         Finish::ScaleOnto => followed::<C, ScaledOnto>(then),
     }
 }
 
 /// What follows products in `bf16`, which may be those of a model that is trained.
-fn trained<C: Compiled>(then: Then) -> Rows {
+fn of_bf16<C: Compiled>(then: Then) -> Rows {
     match then {
         Then::Slope(act, _) => with_bend!(act, |B| C::rows::<Biased, With<Sloped<B>>>()),
-        Then::Keep(act, _) => with_bend!(act, |B| C::rows::<Biased, Keeping<B>>()),
-        Then::NarrowSlope(act, _) => with_bend!(act, |B| C::rows::<Biased, KeptSlope<B>>()),
+        Then::ActivateAndKeep(act, _) => with_bend!(act, |B| C::rows::<Biased, BentAndKept<B>>()),
+        Then::NarrowSlope(act, _) => with_bend!(act, |B| C::rows::<Biased, NarrowSloped<B>>()),
         then => followed::<C, Biased>(then),
     }
 }
@@ -472,7 +472,9 @@ fn followed<C: Compiled, N: Numbers>(then: Then) -> Rows {
         Then::Activate(act) => with_bend!(act, |B| C::rows::<N, Bent<B>>()),
         Then::Add(_) => C::rows::<N, With<Sum>>(),
         Then::Gate(act, _) => with_bend!(act, |B| C::rows::<N, With<Gated<B>>>()),
-        Then::Slope(..) | Then::Keep(..) | Then::NarrowSlope(..) => unreachable!("integers are not trained"),
+        Then::Slope(..) | Then::ActivateAndKeep(..) | Then::NarrowSlope(..) => {
+            unreachable!("integers are not trained")
+        }
     }
 }
 

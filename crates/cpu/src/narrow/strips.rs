@@ -117,7 +117,7 @@ impl Strips<'_> {
             Then::Add(other) | Then::Gate(_, other) | Then::Slope(_, other) => {
                 (other.start.wrapping_add(row * other.stride + column), other.stride)
             }
-            Then::Keep(_, tiles) => (tiles.cast_const(), 0),
+            Then::ActivateAndKeep(_, tiles) => (tiles.cast_const(), 0),
             Then::NarrowSlope(_, tiles) => (tiles, 0),
         };
         Place {

@@ -425,7 +425,7 @@ fn what_is_kept_is_what_narrowing_makes_of_a_product() {
         let case = Case::random(&mut random, rows, k, columns);
         for dot in Dot::available() {
             let mut kept = Buffer::zeros(Narrowing::len(Format::Bf16, rows, columns));
-            let keep = Then::Keep(Bent::GeluTanh, kept.as_mut_ptr());
+            let keep = Then::ActivateAndKeep(Bent::GeluTanh, kept.as_mut_ptr());
             let activate = Then::Activate(Bent::GeluTanh);
             let [found, expected] =
                 [keep, activate].map(|then| case.found_narrow((Format::Bf16, dot), then, &mut random));

@@ -2,7 +2,8 @@
 //! back a slope, and the sum with another gradient.
 //!
 //! What the product gives is then never written by itself. So it must have no other reader, nor be an output; where a tap
-//! asks for it, the steps stay apart and the bits are the same.
+//! asks for it, the steps stay apart and the bits are the same. Only a training in `bf16` goes further (`find_kept` and `format_of` in
+//! `draft/narrow.rs`): what it keeps for the way back is rounded, and where a tap asks for that, it is not.
 
 use std::collections::{HashMap, HashSet};
 

@@ -121,7 +121,7 @@ impl Draft<'_> {
                     if self.reads_halves(nodes[node.0].inputs[0], &nodes[node.0]));
             let bent = nodes[activate].outputs[0];
             if narrow_back && self.reads_halves(x, node) && self.format_of(bent, fusions).is_some() {
-                let fused = Fused { after: After::Keep(op.act), other: None, output: bent };
+                let fused = Fused { after: After::ActivateAndKeep(op.act), other: None, output: bent };
                 fusions.products.insert(product, fused);
                 fusions.done.insert(activate);
                 self.kept.insert(value);
