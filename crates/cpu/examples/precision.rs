@@ -6,7 +6,7 @@
 
 use glassformer_cpu::ceilings;
 use glassformer_cpu::isa::Isa;
-use glassformer_cpu::narrow::{Coming, Dot, Format, Narrowing, Product, Target, Weight};
+use glassformer_cpu::narrow::{Coming, Dot, Format, Narrowing, Product, Target, Weight, Wide};
 use glassformer_cpu::team::Team;
 use glassformer_cpu::then::Then;
 use glassformer_tensor::{Buffer, Random};
@@ -110,7 +110,14 @@ impl Data {
         let (mut narrowed, mut c) =
             (Buffer::zeros(Narrowing::len(format, rows, k)), Buffer::zeros(rows * columns));
         let weight = Weight::from_weight(format, &b, columns, k);
-        let narrowing = Narrowing { format, rows, k, from: a.as_ptr(), stride: k, to: narrowed.as_mut_ptr() };
+        let narrowing = Narrowing {
+            format,
+            rows,
+            k,
+            from: Wide::Floats(a.as_ptr()),
+            stride: k,
+            to: narrowed.as_mut_ptr(),
+        };
         let product = Product {
             format,
             rows,

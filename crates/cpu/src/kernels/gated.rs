@@ -9,8 +9,7 @@ use glassformer_graph::ops::Activation;
 use glassformer_tensor::Coding;
 
 use super::Call;
-use super::linear::{Narrowed, PADDING, narrow_multiply, narrow_rows};
-use crate::context::Block;
+use super::linear::{Narrowed, PADDING, narrow_multiply, narrow_rows, piece};
 use crate::lanes::bend::Bent;
 use crate::narrow::{self, Format, Narrowing, Target, coded};
 use crate::then::{Other, Then};
@@ -52,19 +51,20 @@ struct Pair<'a> {
 }
 
 impl Pair<'_> {
-    /// The two products of some columns. Each has a place, and a distance between the rows there.
+    /// The two products of some columns, and how the second is narrowed behind them, if it is. The gate has a place, and a distance
+    /// between the rows there.
     fn of(
         &self,
         columns: &Range<usize>,
         gate: (*mut f32, usize),
-        y: (*mut f32, usize),
-    ) -> [narrow::Product; 2] {
+    ) -> ([narrow::Product; 2], Option<Narrowing>) {
         let Call { inputs, outputs, .. } = self.call;
+        let y = outputs[0];
         let product = |which: usize, (c, c_stride): (*mut f32, usize), then: Then| narrow::Product {
             format: self.format,
-            rows: outputs[0].rows,
+            rows: y.rows,
             k: self.k,
-            columns: outputs[0].width,
+            columns: y.width,
             some: [columns.start, columns.end],
             a: inputs[0].data,
             b: inputs[1 + which].data,
@@ -75,8 +75,12 @@ impl Pair<'_> {
             target: Target::Wide,
         };
         let then = Then::Gate(self.act, Other { start: gate.0, stride: gate.1 });
-        let second = product(1, y, then);
-        [product(0, gate, Then::Nothing), narrow::Product { target: self.target, ..second }]
+        let first = product(0, gate, Then::Nothing);
+        let second = narrow::Product { target: self.target, ..product(1, (y.data, y.width), then) };
+        match self.behind.map(|behind| piece(&second, columns, behind)) {
+            Some((second, narrowing)) => ([first, second], Some(narrowing)),
+            None => ([first, second], None),
+        }
     }
 
     /// Workers share the columns: each item of both products is one worker's, the gate first. Then they share the rows.
@@ -86,19 +90,16 @@ impl Pair<'_> {
     unsafe fn together(&self) {
         let Call { outputs, run, worker, next, .. } = self.call;
         let (y, gate) = (outputs[0], outputs[1]);
-        let products = self.of(&(0..y.width), (gate.data, y.width), (y.data, y.width));
+        let (products, narrowing) = self.of(&(0..y.width), (gate.data, y.width));
         worker.share(products[0].items(run.dot, worker.count), |item| {
             // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
             // has this item.
             unsafe { narrow::Product::run_items(&products, run.dot, item, worker.count, next) };
         });
-        if let Some((format, to)) = self.behind {
+        if let Some(narrowing) = narrowing {
             worker.barrier();
-            let (from, stride) = (y.data.cast_const(), y.width);
             // SAFETY: the caller's promise; what is narrowed lies before a barrier.
-            unsafe {
-                narrow_rows(self.call, &Narrowing { format, rows: y.rows, k: y.width, from, stride, to });
-            };
+            unsafe { narrow_rows(self.call, &narrowing) };
         }
     }
 
@@ -117,19 +118,16 @@ impl Pair<'_> {
         for block in 0..blocks {
             let some = columns_of(block);
             let stride = (some.len() + PADDING).min(columns);
-            let compact = |block: Block| (block.data.wrapping_sub(some.start), stride);
-            let to = if self.behind.is_some() { compact(y) } else { (y.data, columns) };
+            let ([of_gate, of_y], narrowing) = self.of(&some, (gate.data.wrapping_sub(some.start), stride));
             // SAFETY: the caller's promise; both places have room for a part of the columns, which begin at their first number.
             unsafe {
-                let [of_gate, of_y] = self.of(&some, compact(gate), to);
                 let next = match block + 1 {
                     next if next < blocks => of_gate.coming(&columns_of(next)),
                     _ => self.call.next,
                 };
                 narrow_multiply(self.call, &of_gate, of_y.coming(&some));
                 narrow_multiply(self.call, &of_y, next);
-                if let Some((format, narrow)) = self.behind {
-                    let narrowing = Narrowing { format, rows, k: columns, from: to.0, stride, to: narrow };
+                if let Some(narrowing) = narrowing {
                     (0..rows).for_each(|row| narrowing.run_block(self.call.run.isa, row, block));
                 }
             }

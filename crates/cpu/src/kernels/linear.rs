@@ -3,6 +3,8 @@
 //! B always comes packed: from the plan where it is a weight, else from a step before ([`pack`]) or, for a squeeze,
 //! from a workspace of its own.
 
+use std::ops::Range;
+
 use glassformer_graph::Side;
 use glassformer_graph::ops::Activation;
 
@@ -10,7 +12,7 @@ use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
 use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
-use crate::narrow::{self, Coming, Format, Kind, Narrowing, Source, Target, Turn, Turning};
+use crate::narrow::{self, Coming, Format, Kind, Narrowing, Source, Target, Turn, Turning, Wide};
 use crate::then::{Other, Then};
 
 /// How a value becomes the B of a product.
@@ -223,6 +225,27 @@ pub(super) unsafe fn narrow_product(
 /// Numbers between the rows of a block: a line.
 pub(super) const PADDING: usize = 16;
 
+/// Some columns of a product, at the beginning of its C, and how they are narrowed from there to `to`. Nobody else reads them: where they are
+/// rounded to halves anyway, they are written so if they can be, and take half the cache.
+pub(super) fn piece(
+    product: &narrow::Product,
+    some: &Range<usize>,
+    (format, to): (Format, *mut f32),
+) -> (narrow::Product, Narrowing) {
+    let narrow::Product { rows, columns: k, c, .. } = *product;
+    let (c, from, target, line) = if Narrowing::rounds(format, k) && product.fits_halves() {
+        let c = c.cast::<u16>().wrapping_sub(some.start);
+        (c.cast(), Wide::Halves(c), Target::Halves(1.0), 2 * PADDING)
+    } else {
+        let c = c.wrapping_sub(some.start);
+        (c, Wide::Floats(c), Target::Wide, PADDING)
+    };
+    // Rows that begin a page apart would want the same few places of the nearest cache.
+    let stride = (some.len() + line).min(k);
+    let product = narrow::Product { some: [some.start, some.end], c, c_stride: stride, target, ..*product };
+    (product, Narrowing { format, rows, k, from, stride, to })
+}
+
 /// C of a product narrowed for others, to `to`.
 ///
 /// A worker alone computes it block by block, each in the same place: it is narrowed before it leaves the cache. Together
@@ -231,13 +254,14 @@ pub(super) const PADDING: usize = 16;
 /// # Safety
 /// As [`Call`] says; there is room at `to`.
 unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Format, to: *mut f32) {
-    let narrow::Product { rows, columns: k, c, .. } = *product;
+    let narrow::Product { rows, columns: k, .. } = *product;
     if call.worker.count > 1 {
+        let (product, narrowing) = piece(product, &(0..k), (format, to));
         // SAFETY: the caller's promise; rows are narrowed behind a barrier.
         unsafe {
-            narrow_multiply(call, product, call.next);
+            narrow_multiply(call, &product, call.next);
             call.worker.barrier();
-            narrow_rows(call, &Narrowing { format, rows, k, from: c, stride: k, to });
+            narrow_rows(call, &narrowing);
         }
         return;
     }
@@ -245,17 +269,10 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
     for block in 0..blocks {
         let some = format.block(k, block);
         let next = if block + 1 < blocks { product.coming(&format.block(k, block + 1)) } else { call.next };
-        // Rows that begin a page apart would want the same few places of the nearest cache.
-        let stride = (some.len() + PADDING).min(k);
-        let c = c.wrapping_sub(some.start);
-        let narrowing = Narrowing { format, rows, k, from: c, stride, to };
+        let (product, narrowing) = piece(product, &some, (format, to));
         // SAFETY: the caller's promise; C has room for a part of its columns, which begin at its first number.
         unsafe {
-            narrow_multiply(
-                call,
-                &narrow::Product { some: [some.start, some.end], c, c_stride: stride, ..*product },
-                next,
-            );
+            narrow_multiply(call, &product, next);
             (0..rows).for_each(|row| narrowing.run_block(call.run.isa, row, block));
         }
     }

@@ -10,7 +10,7 @@ use std::marker::PhantomData;
 #[cfg(target_arch = "x86_64")]
 use super::Dot;
 use super::patch::Sums;
-use super::rows::{bf16, narrow_line};
+use super::rows::{bf16, narrow_line, widened};
 use super::{Format, LINES, TILE_FLOATS, Target, UNIT, WIDEST};
 use crate::isa::Isa;
 #[cfg(target_arch = "aarch64")]
@@ -240,7 +240,7 @@ impl<B: Bend> Follows for NarrowSloped<B> {
         unsafe {
             let from = half_line_of(place, at, row);
             for (i, number) in numbers.iter_mut().enumerate() {
-                *number = f32::from_bits(u32::from(*from.add(i)) << 16);
+                *number = widened(*from.add(i));
             }
             B::slope(L::load(numbers.as_ptr())) * x
         }

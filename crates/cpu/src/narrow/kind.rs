@@ -1,6 +1,6 @@
 //! The two ways in which rows of activations are narrowed.
 
-use super::{Format, Narrowing, coded};
+use super::{Format, Narrowing, Wide, coded};
 use crate::isa::Isa;
 
 /// What rows of activations are narrowed for.
@@ -36,7 +36,7 @@ impl Kind {
         unsafe {
             match self {
                 Self::Narrow(format) => {
-                    Narrowing { format, rows, k, from, stride: k, to }.run_row(isa, row);
+                    Narrowing { format, rows, k, from: Wide::Floats(from), stride: k, to }.run_row(isa, row);
                 }
                 Self::Coded => coded::Rows { rows, k, from, stride: k, to }.run_row(isa, row),
             }

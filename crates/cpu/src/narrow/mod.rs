@@ -3,9 +3,9 @@
 //!
 //! **Three formats.** [`Format::Bf16`] rounds weights and activations to the upper half of an `f32` and sums in `f32`.
 //! [`Format::Int8`] has a scale for each column of B (an output of the layer), and for each row of A one for each block of at
-//! most 1,024 numbers, which is found when they are seen. The sum over a block is one of integers, so it is exact; C[i, j] is the
-//! bias and then, block by block, sum · (scale of the block in row i · scale of column j). [`Format::Int4`] is the same with a B that takes
-//! half the memory (`four.rs`).
+//! most 1,024 numbers, which is found when they are seen; rows of 2,049 to 4,096 numbers are rounded to `bf16` before. The sum over a
+//! block is one of integers, so it is exact; C[i, j] is the bias and then, block by block, sum · (scale of the block in row i · scale of
+//! column j). [`Format::Int4`] is the same with a B that takes half the memory (`four.rs`).
 //!
 //! **One layout for all machines.** Everything is cut into *tiles* of sixteen lines of 64 bytes, as AMX wants it. A line
 //! of A is one row's next 32 `bf16` or 64 integers; a line of B is sixteen columns, each with its next two or four
@@ -49,7 +49,7 @@ pub(crate) use amx::{Tiles, apart};
 pub use coming::Coming;
 pub use dot::Dot;
 pub use kind::Kind;
-pub use rows::{Narrowing, Summing};
+pub use rows::{Narrowing, Summing, Wide};
 pub use table::Table;
 pub use turn::{Source, Turn, Turning};
 pub(crate) use vector::alone;
@@ -299,6 +299,11 @@ impl Product {
         }
         let next = self.item(cut, next);
         if next.rows == item.rows { self.units_coming(&next.units) } else { Coming::NOTHING }
+    }
+
+    /// Whether it can become halves: whole lines of them, and one block of k.
+    pub fn fits_halves(&self) -> bool {
+        self.columns.is_multiple_of(LINE / 2) && self.format.blocks(self.k) == 1
     }
 
     /// These units of its B.

@@ -3,9 +3,11 @@
 #![allow(clippy::needless_range_loop)] // plain loops become vectors
 #![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 
+use std::ops::RangeInclusive;
+
 #[cfg(target_arch = "x86_64")]
 use super::Dot;
-use super::{Format, LINE, LINES, TILE, TILE_FLOATS};
+use super::{Format, LINE, LINES, SCALED, TILE, TILE_FLOATS};
 use crate::dispatch;
 use crate::isa::Isa;
 #[cfg(target_arch = "aarch64")]
@@ -16,6 +18,11 @@ use crate::lanes::{Lanes, Scalar};
 
 /// Numbers of `bf16` in a line.
 const HALVES: usize = LINE / 2;
+
+/// Rows so long are rounded to `bf16` before they become integers: the product that writes them then does so in half the bytes, and whoever
+/// looks at them on the way changes no bit. Shorter ones stay near as they are; longer ones mostly come from products with more than
+/// one block of k, which write `f32` anyway.
+const ROUNDED: RangeInclusive<usize> = 2049..=4096;
 
 /// The largest integer; the range is symmetric.
 const LARGEST: f32 = 127.0;
@@ -30,11 +37,20 @@ pub struct Narrowing {
     /// Numbers of a row.
     pub k: usize,
     /// The first row.
-    pub from: *const f32,
+    pub from: Wide,
     /// How far apart rows begin.
     pub stride: usize,
     /// [`Narrowing::len`] numbers, aligned to 64 bytes.
     pub to: *mut f32,
+}
+
+/// Numbers that are to be narrowed.
+#[derive(Clone, Copy, Debug)]
+pub enum Wide {
+    /// In `f32`.
+    Floats(*const f32),
+    /// Rounded to `bf16`; they are to become integers.
+    Halves(*const u16),
 }
 
 // SAFETY: a description holds addresses and reads none; whoever calls `run_row` answers for them.
@@ -50,6 +66,11 @@ impl Narrowing {
             Format::Int8 | Format::Int4 => LINES * format.blocks(k),
         };
         rows.div_ceil(LINES) * (format.tiles(k) * TILE_FLOATS + scales)
+    }
+
+    /// Whether numbers of a row are rounded to `bf16` before they become integers.
+    pub fn rounds(format: Format, k: usize) -> bool {
+        format.is_integers() && ROUNDED.contains(&k)
     }
 
     /// Narrows row number `row` on `isa`.
@@ -72,12 +93,25 @@ impl Narrowing {
         let Self { format, rows, k, from, stride, to } = *self;
         let (lines, tiles) = (rows.div_ceil(LINES), format.tiles(k));
         let some = format.block(k, block);
+        let at = row * stride + some.start;
         // SAFETY: the caller's promise; each row has its own line in every tile, and its own scale for every block.
         unsafe {
-            let numbers =
-                std::slice::from_raw_parts(from.wrapping_add(row * stride + some.start), some.len());
             let first = to.add((row / LINES * tiles + some.start / format.depth()) * TILE_FLOATS);
-            let scale = narrow_row(isa, format, numbers, first.cast::<u8>().add(row % LINES * LINE));
+            let first = first.cast::<u8>().add(row % LINES * LINE);
+            let scale = match from {
+                Wide::Floats(from) => {
+                    let numbers = std::slice::from_raw_parts(from.wrapping_add(at), some.len());
+                    if Self::rounds(format, k) {
+                        dispatch!(isa, quantise_rounded(numbers, first))
+                    } else {
+                        narrow_row(isa, format, numbers, first)
+                    }
+                }
+                Wide::Halves(from) => {
+                    let numbers = std::slice::from_raw_parts(from.wrapping_add(at), some.len());
+                    dispatch!(isa, quantise_halves(numbers, first))
+                }
+            };
             if format.is_integers() {
                 *to.add(lines * (tiles * TILE_FLOATS + block * LINES) + row) = scale;
             }
@@ -133,7 +167,7 @@ impl Summing {
                 &*tile.add(row % LINES * LINE).cast::<[u16; HALVES]>()
             };
             for i in 0..HALVES {
-                sums[i] += f32::from_bits(u32::from(line[i]) << 16);
+                sums[i] += widened(line[i]);
             }
         }
         let some = HALVES.min(self.width - part * HALVES);
@@ -168,7 +202,7 @@ pub(super) unsafe fn narrow_row(isa: Isa, format: Format, numbers: &[f32], first
 #[inline(always)]
 unsafe fn round_row<L: Lanes>(numbers: &[f32], first: *mut u8) {
     // SAFETY: the caller's promise.
-    unsafe { lines::<{ LINE / 2 }, u16>(numbers, first, bf16) }
+    unsafe { lines::<{ LINE / 2 }, _, u16>(numbers, first, bf16) }
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -235,7 +269,44 @@ unsafe fn quantise_row<L: Bytes>(numbers: &[f32], first: *mut u8) -> f32 {
         }
         let rest = &numbers[whole * LINE..];
         if !rest.is_empty() || numbers.is_empty() {
-            lines::<LINE, i8>(rest, first.add(whole * TILE), |x| quantise(x, inverse));
+            lines::<LINE, _, i8>(rest, first.add(whole * TILE), |x| quantise(x, inverse));
+        }
+    }
+    scale
+}
+
+/// The same of numbers that are rounded to `bf16` first.
+///
+/// # Safety
+/// As for [`round_row`].
+#[inline(always)]
+unsafe fn quantise_rounded<L: Bytes>(numbers: &[f32], first: *mut u8) -> f32 {
+    // A block, which is never longer.
+    let mut halves = [0; SCALED * LINE];
+    for (half, &number) in halves.iter_mut().zip(numbers) {
+        *half = bf16(number);
+    }
+    // SAFETY: the caller's promise.
+    unsafe { quantise_halves::<L>(&halves[..numbers.len()], first) }
+}
+
+/// The same of numbers in `bf16`.
+///
+/// # Safety
+/// As for [`round_row`].
+#[inline(always)]
+unsafe fn quantise_halves<L: Bytes>(numbers: &[u16], first: *mut u8) -> f32 {
+    let most = numbers.iter().fold(0, |most: u16, x| most.max(x & 0x7fff));
+    let (scale, inverse) = scale_of(widened(most));
+    let whole = numbers.len() / LINE;
+    // SAFETY: the caller's promise; there are so many whole lines, and one for what is left.
+    unsafe {
+        for tile in 0..whole {
+            L::quantise_line_of_halves(numbers.as_ptr().add(tile * LINE), inverse, first.add(tile * TILE));
+        }
+        let rest = &numbers[whole * LINE..];
+        if !rest.is_empty() || numbers.is_empty() {
+            lines::<LINE, _, i8>(rest, first.add(whole * TILE), |x| quantise(widened(x), inverse));
         }
     }
     scale
@@ -256,6 +327,22 @@ trait Bytes: Lanes {
                 line[i] = quantise(*from.add(i), inverse);
             }
             *to.cast() = line;
+        }
+    }
+
+    /// The same of numbers in `bf16`.
+    ///
+    /// # Safety
+    /// As for [`Bytes::quantise_line`].
+    #[inline(always)]
+    unsafe fn quantise_line_of_halves(from: *const u16, inverse: f32, to: *mut u8) {
+        let mut numbers = [0.0; LINE];
+        // SAFETY: the caller's promise.
+        unsafe {
+            for i in 0..LINE {
+                numbers[i] = widened(*from.add(i));
+            }
+            Self::quantise_line(numbers.as_ptr(), inverse, to);
         }
     }
 }
@@ -288,6 +375,33 @@ impl Bytes for Avx512 {
             _mm512_store_si512(to.cast(), bytes);
         }
     }
+
+    /// Every second of them is the upper half of a number; shifted by sixteen bits, so are the others.
+    #[inline(always)]
+    unsafe fn quantise_line_of_halves(from: *const u16, inverse: f32, to: *mut u8) {
+        use std::arch::x86_64::{
+            _mm512_and_si512, _mm512_castsi512_ps, _mm512_cvtps_epi32, _mm512_loadu_si512,
+            _mm512_mask_blend_epi16, _mm512_mul_ps, _mm512_packs_epi16, _mm512_permutexvar_epi64,
+            _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi64, _mm512_setzero_si512, _mm512_slli_epi32,
+            _mm512_store_si512,
+        };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (inverse, upper) = (_mm512_set1_ps(inverse), _mm512_set1_epi32(!0xffff));
+            let mut words = [_mm512_setzero_si512(); 2];
+            for (i, words) in words.iter_mut().enumerate() {
+                let pairs = _mm512_loadu_si512(from.add(i * LINE / 2).cast());
+                let (even, odd) = (_mm512_slli_epi32::<16>(pairs), _mm512_and_si512(pairs, upper));
+                let even = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_castsi512_ps(even), inverse));
+                let odd = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_castsi512_ps(odd), inverse));
+                *words = _mm512_mask_blend_epi16(0xaaaa_aaaa, even, _mm512_slli_epi32::<16>(odd));
+            }
+            // Packing goes by quarters of a register.
+            let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+            let bytes = _mm512_permutexvar_epi64(order, _mm512_packs_epi16(words[0], words[1]));
+            _mm512_store_si512(to.cast(), bytes);
+        }
+    }
 }
 
 /// Writes one row, line by line, with zeros behind its end.
@@ -295,10 +409,10 @@ impl Bytes for Avx512 {
 /// # Safety
 /// As for [`round_row`]; a line is `DEPTH` numbers of type `T`.
 #[inline(always)]
-unsafe fn lines<const DEPTH: usize, T: Copy + Default>(
-    numbers: &[f32],
+unsafe fn lines<const DEPTH: usize, N: Copy, T: Copy + Default>(
+    numbers: &[N],
     first: *mut u8,
-    narrow: impl Fn(f32) -> T,
+    narrow: impl Fn(N) -> T,
 ) {
     let (whole, rest) = numbers.as_chunks::<DEPTH>();
     // SAFETY: the caller's promise; lines are aligned to 64 bytes.
@@ -333,14 +447,24 @@ pub(super) fn bf16(x: f32) -> u16 {
     (if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { rounded }) as u16
 }
 
+/// The number whose upper half this is.
+#[inline(always)]
+pub(super) fn widened(half: u16) -> f32 {
+    f32::from_bits(u32::from(half) << 16)
+}
+
 /// The scale of some numbers, and what to multiply by to get integers.
 ///
 /// The largest is found among the bits, where NaN is larger than everything: one NaN makes the scale NaN, and with it all
 /// that the row takes part in. Infinity does so too, as zero times infinity.
 #[inline(always)]
 pub(super) fn scale(numbers: &[f32]) -> (f32, f32) {
-    let most = numbers.iter().fold(0, |most: u32, x| most.max(x.to_bits() & 0x7fff_ffff));
-    let most = f32::from_bits(most);
+    scale_of(f32::from_bits(numbers.iter().fold(0, |most: u32, x| most.max(x.to_bits() & 0x7fff_ffff))))
+}
+
+/// The same, where the largest is known.
+#[inline(always)]
+fn scale_of(most: f32) -> (f32, f32) {
     // Below this, the inverse would be infinite; what is so small is nothing.
     if most < f32::MIN_POSITIVE * LARGEST { (0.0, 0.0) } else { (most / LARGEST, LARGEST / most) }
 }
@@ -359,6 +483,39 @@ mod tests {
     use glassformer_tensor::{Buffer, Random};
 
     #[test]
+    fn halves_become_the_integers_of_their_numbers() {
+        let mut random = Random::new(4);
+        for [rows, k] in [[1, 1], [16, 64], [33, 65], [5, 1024], [3, 2100], [2, 4096], [2, 5632], [2, 0]] {
+            let mut halves: Vec<u16> = (0..rows * k).map(|_| bf16(random.normal())).collect();
+            // A row of zeros, and one with a number that is none.
+            halves[..k].fill(0x8000);
+            if let Some(last) = halves.last_mut().filter(|_| rows > 1) {
+                *last = bf16(f32::NAN);
+            }
+            let numbers: Vec<f32> = halves.iter().map(|&half| widened(half)).collect();
+            let narrowed = |from: Wide, isa: Isa| {
+                let mut to = Buffer::zeros(Narrowing::len(Format::Int8, rows, k));
+                let narrowing =
+                    Narrowing { format: Format::Int8, rows, k, from, stride: k, to: to.as_mut_ptr() };
+                // SAFETY: the set is available, and the buffers are as long as the narrowing says.
+                (0..rows).for_each(|row| unsafe { narrowing.run_row(isa, row) });
+                to.iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
+            };
+            let expected = narrowed(Wide::Floats(numbers.as_ptr()), Isa::Scalar);
+            // What is rounded off.
+            let near: Vec<f32> = numbers.iter().map(|&x| f32::from_bits(x.to_bits() | 1)).collect();
+            for isa in Isa::available() {
+                let found = narrowed(Wide::Halves(halves.as_ptr()), isa);
+                assert!(found == expected, "[{rows}, {k}] on {isa}");
+                if ROUNDED.contains(&k) {
+                    let found = narrowed(Wide::Floats(near.as_ptr()), isa);
+                    assert!(found == expected, "[{rows}, {k}] on {isa}, rounded");
+                }
+            }
+        }
+    }
+
+    #[test]
     fn sums_over_narrowed_rows_are_those_of_rounded_numbers() {
         let mut random = Random::new(3);
         for [rows, width] in [[1, 1], [16, 32], [33, 65], [300, 100], [7, 0], [0, 40]] {
@@ -367,10 +524,11 @@ mod tests {
             // Lines of rows that are not there hold anything.
             narrowed.fill(f32::NAN);
             let (from, to) = (matrix.as_ptr(), narrowed.as_mut_ptr());
+            let from = Wide::Floats(from);
             let narrowing = Narrowing { format: Format::Bf16, rows, k: width, from, stride: width, to };
             // SAFETY: every machine has this set, and the buffers are as long as the narrowing says.
             (0..rows).for_each(|row| unsafe { narrowing.run_row(Isa::Scalar, row) });
-            let rounded = |x: f32| f32::from_bits(u32::from(bf16(x)) << 16);
+            let rounded = |x: f32| widened(bf16(x));
             let column = |j: usize| (0..rows).fold(0.0, |sum, i| sum + rounded(matrix[i * width + j]));
             let expected: Vec<f32> = (0..width).map(column).collect();
             for isa in Isa::available() {

@@ -385,7 +385,7 @@ const _: () = assert!(size_of::<Tile>() == TILE && TILE == LINES * LINE);
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Narrowing, Weight};
+    use super::super::{Narrowing, Weight, Wide};
     use super::*;
     use glassformer_tensor::{Buffer, Random};
 
@@ -423,6 +423,7 @@ mod tests {
             let b_turned = bits_of(Weight::from_weight(Format::Bf16, &matrix, rows, width), width, rows);
             let mut left = Buffer::zeros(Narrowing::len(Format::Bf16, width, rows));
             let (from, to) = (other.as_ptr(), left.as_mut_ptr());
+            let from = Wide::Floats(from);
             let narrowing = Narrowing { format: Format::Bf16, rows: width, k: rows, from, stride: rows, to };
             // SAFETY: every machine has this set, and the buffers are as long as the narrowing says.
             (0..width).for_each(|row| unsafe { narrowing.run_row(Isa::Scalar, row) });
@@ -431,6 +432,7 @@ mod tests {
             let mut narrowed = Buffer::zeros(Narrowing::len(Format::Bf16, rows, width));
             narrowed.fill(f32::NAN);
             let (from, to) = (matrix.as_ptr(), narrowed.as_mut_ptr());
+            let from = Wide::Floats(from);
             let narrowing = Narrowing { format: Format::Bf16, rows, k: width, from, stride: width, to };
             // SAFETY: as above.
             (0..rows).for_each(|row| unsafe { narrowing.run_row(Isa::Scalar, row) });

@@ -59,9 +59,9 @@ impl Deal {
             |side: &Side| !by_tiles && capacity.side(*side).keys <= LONGEST && looks_at_itself(graph, *side);
         let sides = [Side::Source, Side::Target].into_iter().filter(short);
         let Some(longest) = sides.map(|side| capacity.side(side).keys).max() else { return (apart, None) };
-        // Weights in eight bits come as fast as fewer rows want them, whose numbers stay nearer. Twice as many bytes do not, and four bits
-        // would have to be unpacked twice as often.
-        let usual = if precision == Precision::Int8 { ROWS } else { usual };
+        // Near weights in eight bits come as fast as fewer rows want them, whose numbers stay nearer. Twice as many bytes do not, and four
+        // bits would have to be unpacked twice as often.
+        let usual = if precision == Precision::Int8 && !by_layers { ROWS } else { usual };
         let wholes = Self {
             rows: rows.unwrap_or(usual).max(longest),
             least: rows.unwrap_or(ROWS).max(longest),
