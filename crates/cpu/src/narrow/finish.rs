@@ -113,11 +113,25 @@ impl Place {
 
 /// How sums become numbers.
 trait Numbers {
-    /// Sixteen of them, of which the first `some` count, from column `at` of the place on.
+    /// What sixteen columns have in common in all rows, of which the first `some` count, from column `at` of the place on: a factor, and
+    /// what is added.
     ///
     /// # Safety
     /// As [`Rows`] says.
-    unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, row: usize, at: usize, some: usize) -> L;
+    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2];
+
+    /// The numbers of a row there.
+    ///
+    /// # Safety
+    /// As [`Rows`] says; the columns are these.
+    unsafe fn at<L: Lanes>(
+        place: &Place,
+        columns: [L; 2],
+        sums: *const f32,
+        row: usize,
+        at: usize,
+        some: usize,
+    ) -> L;
 }
 
 /// What follows.
@@ -144,20 +158,35 @@ unsafe fn bias<L: Lanes>(place: &Place, at: usize, some: usize) -> L {
     unsafe { L::load_first(place.bias.add(at), some) }
 }
 
-/// What integers are multiplied by.
+/// The scales of sixteen columns.
 ///
 /// # Safety
 /// As [`Rows`] says.
 #[inline(always)]
-unsafe fn factor<L: Lanes>(place: &Place, row: usize, at: usize, some: usize) -> L {
-    let [rows, columns] = place.scales;
+unsafe fn scales<L: Lanes>(place: &Place, at: usize, some: usize) -> L {
     // SAFETY: the caller's promise.
-    unsafe { L::splat(*rows.add(row)) * L::load_first(columns.add(at), some) }
+    unsafe { L::load_first(place.scales[1].add(at), some) }
+}
+
+/// What integers of a row are multiplied by, where columns have these scales.
+///
+/// # Safety
+/// As [`Rows`] says.
+#[inline(always)]
+unsafe fn factor<L: Lanes>(place: &Place, row: usize, scales: L) -> L {
+    // SAFETY: the caller's promise.
+    unsafe { L::splat(*place.scales[0].add(row)) * scales }
 }
 
 impl Numbers for Kept {
     #[inline(always)]
-    unsafe fn at<L: Lanes>(_: &Place, sums: *const f32, _: usize, _: usize, _: usize) -> L {
+    unsafe fn columns<L: Lanes>(_: &Place, _: usize, _: usize) -> [L; 2] {
+        // SAFETY: the caller's promise.
+        [unsafe { L::zero() }; 2]
+    }
+
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(_: &Place, _: [L; 2], sums: *const f32, _: usize, _: usize, _: usize) -> L {
         // SAFETY: the caller's promise.
         unsafe { L::load(sums) }
     }
@@ -165,26 +194,65 @@ impl Numbers for Kept {
 
 impl Numbers for Biased {
     #[inline(always)]
-    unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, _: usize, at: usize, some: usize) -> L {
+    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2] {
         // SAFETY: the caller's promise.
-        unsafe { L::load(sums) + bias(place, at, some) }
+        unsafe { [L::zero(), bias(place, at, some)] }
+    }
+
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(
+        _: &Place,
+        [_, bias]: [L; 2],
+        sums: *const f32,
+        _: usize,
+        _: usize,
+        _: usize,
+    ) -> L {
+        // SAFETY: the caller's promise.
+        unsafe { L::load(sums) + bias }
     }
 }
 
 impl Numbers for Scaled {
     #[inline(always)]
-    unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, row: usize, at: usize, some: usize) -> L {
+    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2] {
         // SAFETY: the caller's promise.
-        unsafe { integers::<L>(sums).fused(factor(place, row, at, some), bias(place, at, some)) }
+        unsafe { [scales(place, at, some), bias(place, at, some)] }
+    }
+
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(
+        place: &Place,
+        [scales, bias]: [L; 2],
+        sums: *const f32,
+        row: usize,
+        _: usize,
+        _: usize,
+    ) -> L {
+        // SAFETY: the caller's promise.
+        unsafe { integers::<L>(sums).fused(factor(place, row, scales), bias) }
     }
 }
 
 impl Numbers for ScaledOnto {
     #[inline(always)]
-    unsafe fn at<L: Lanes>(place: &Place, sums: *const f32, row: usize, at: usize, some: usize) -> L {
+    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [scales(place, at, some), L::zero()] }
+    }
+
+    #[inline(always)]
+    unsafe fn at<L: Lanes>(
+        place: &Place,
+        [scales, _]: [L; 2],
+        sums: *const f32,
+        row: usize,
+        at: usize,
+        some: usize,
+    ) -> L {
         let c = place.part.c.wrapping_add(row * place.part.stride + at);
         // SAFETY: the caller's promise.
-        unsafe { integers::<L>(sums).fused(factor(place, row, at, some), L::load_first(c, some)) }
+        unsafe { integers::<L>(sums).fused(factor(place, row, scales), L::load_first(c, some)) }
     }
 }
 
@@ -277,15 +345,17 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(
         unsafe {
             while at + 2 * LINES <= columns {
                 for at in [at, at + LINES] {
-                    let x = N::at::<L>(place, sums.add(at), row, column + at, LINES);
-                    F::at::<L>(x, place, row, column + at, LINES).store(to.add(at));
+                    let columns = N::columns::<L>(place, column + at, LINES);
+                    let x = N::at(place, columns, sums.add(at), row, column + at, LINES);
+                    F::at(x, place, row, column + at, LINES).store(to.add(at));
                 }
                 at += 2 * LINES;
             }
             while at < columns {
                 let some = LINES.min(columns - at);
-                let x = N::at::<L>(place, sums.add(at), row, column + at, some);
-                F::at::<L>(x, place, row, column + at, some).store_first(to.add(at), some);
+                let columns = N::columns::<L>(place, column + at, some);
+                let x = N::at(place, columns, sums.add(at), row, column + at, some);
+                F::at(x, place, row, column + at, some).store_first(to.add(at), some);
                 at += LINES;
             }
             match place.target {
@@ -295,6 +365,17 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(
             }
         }
     }
+}
+
+/// What the columns of a whole square have in common.
+///
+/// # Safety
+/// As for [`square`].
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+unsafe fn both<N: Numbers>(place: &Place, column: usize) -> [[Avx512; 2]; 2] {
+    // SAFETY: the caller's promise.
+    unsafe { [N::columns(place, column, LINES), N::columns(place, column + LINES, LINES)] }
 }
 
 /// The same where a patch is square and as wide as can be: with nothing to decide on the way. To C, or `FAR`, past the caches.
@@ -310,13 +391,15 @@ unsafe fn square<N: Numbers, F: Follows, const FAR: bool>(
     from: usize,
     to: usize,
 ) {
+    // SAFETY: the caller's promise.
+    let columns = unsafe { both::<N>(place, column) };
     for row in from..to {
         let sums = sums.cast::<f32>().wrapping_add(row * 2 * LINES);
         let to = place.part.c.wrapping_add(row * place.part.stride + column);
         // SAFETY: the caller's promise.
         unsafe {
-            for at in [0, LINES] {
-                let x = N::at::<Avx512>(place, sums.add(at), row, column + at, LINES);
+            for (columns, at) in columns.into_iter().zip([0, LINES]) {
+                let x = N::at::<Avx512>(place, columns, sums.add(at), row, column + at, LINES);
                 let x = F::at(x, place, row, column + at, LINES);
                 if FAR { x.store_far(to.add(at)) } else { x.store(to.add(at)) }
             }
@@ -383,13 +466,15 @@ unsafe fn halves<N: Numbers, F: Follows>(
     from: usize,
     to: usize,
 ) {
+    // SAFETY: the caller's promise.
+    let [left, right] = unsafe { both::<N>(place, column) };
     for row in from..to {
         let sums = sums.cast::<f32>().wrapping_add(row * 2 * LINES);
         // SAFETY: the caller's promise.
         unsafe {
-            let low = N::at::<Avx512>(place, sums, row, column, LINES);
+            let low = N::at::<Avx512>(place, left, sums, row, column, LINES);
             let low = F::at(low, place, row, column, LINES);
-            let high = N::at::<Avx512>(place, sums.add(LINES), row, column + LINES, LINES);
+            let high = N::at::<Avx512>(place, right, sums.add(LINES), row, column + LINES, LINES);
             let high = F::at(high, place, row, column + LINES, LINES);
             match place.target {
                 Target::Wide | Target::Far => {}
