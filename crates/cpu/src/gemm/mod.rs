@@ -7,7 +7,7 @@
 //! several partial sums per element would be no faster here: the register tile already has enough chains in flight.)
 //!
 //! **Three levels.** A *register tile* of up to 6 rows × 64 columns is accumulated in registers over a block of k
-//! (`micro.rs`). A *tile*, the work item of a thread, is up to 500 rows × 384 columns, worked on in bands of 126 rows: its
+//! (`micro.rs`). A *tile*, the work item of a thread, is up to 500 rows × 384 columns, worked on in bands of 132 rows: its
 //! block of B stays in the L2 cache and streams from there under six rows of A at a time (`tile.rs`). A product of few
 //! rows has narrower tiles and reads B once, as fast as memory gives it. B is [`Packed`] in panels beforehand; A is read where it lies, unless its
 //! columns are not contiguous (Aᵀ), and then a block of it is copied to scratch. `README.md` has what was measured.
@@ -33,8 +33,8 @@ pub const PANEL: usize = crate::lanes::LANES;
 
 /// The rows that a register tile has, where there are many; tiles are whole numbers of these.
 const STRIP: usize = 6;
-/// The most rows that go through k together: their part of C stays in L2 meanwhile.
-const BAND: usize = 21 * STRIP;
+/// The most rows that go through k together: their part of C stays in L2 meanwhile. A text of 128 tokens is one band.
+const BAND: usize = 22 * STRIP;
 /// The most bands of a tile.
 const TALLEST: usize = 4;
 /// Up to this k, a tile's part of B stays in L2 for all of its bands: 1.6 MB.
