@@ -1,8 +1,8 @@
 //! A team of threads that walks a whole plan together: one task, run by every worker, with barriers between steps.
 //!
-//! It is not a thread pool: there is no queue, no future, no stealing. A pass over a Transformer is about two hundred
-//! short steps, so what counts is the price of going from one step to the next. Workers therefore spin for a while at
-//! a barrier before they park, and the work of a step is handed out by one atomic counter.
+//! It is not a thread pool: there is no queue and no future. A pass over a Transformer is about two hundred short steps, so what
+//! counts is the price of going from one step to the next. Workers therefore spin for a while at a barrier before they park, and the
+//! work of a step is handed out by one atomic counter, or by one for each worker where it matters who has what.
 //!
 //! A run allocates nothing. Which worker gets which item depends on timing; so must nothing that the items compute.
 
@@ -71,10 +71,10 @@ impl Team {
         let shared = &*self.shared;
         let job = Job { task, count: self.size() };
         if job.count == 1 {
-            return task(&Worker { index: 0, count: 1, shared, ticket: Cell::new(0), passed: Cell::new(0) });
+            return task(&Worker::new(0, 1, shared));
         }
         shared.tickets.0.store(0, Relaxed);
-        shared.reached.iter().for_each(|reached| reached.0.store(0, Relaxed));
+        shared.reached.iter().chain(&shared.dealt).for_each(|counter| counter.0.store(0, Relaxed));
         shared.unfinished.0.store(job.count - 1, Relaxed);
         let finished = shared.finish.epoch();
         shared.job.store(ptr::from_ref(&job).cast::<Job<'static>>().cast_mut(), Relaxed);
@@ -93,8 +93,7 @@ impl Team {
     ///
     /// It waits for nobody, so several threads may do this at once, and also while the team runs.
     pub fn run_alone(&self, task: impl FnOnce(&Worker<'_>)) {
-        let (ticket, passed) = (Cell::new(0), Cell::new(0));
-        task(&Worker { index: 0, count: 1, shared: &self.shared, ticket, passed });
+        task(&Worker::new(0, 1, &self.shared));
     }
 }
 
@@ -120,9 +119,15 @@ pub struct Worker<'a> {
     ticket: Cell<usize>,
     /// The items in the shares that this worker has left behind.
     passed: Cell<usize>,
+    /// The items of each worker in the deals that this one has left behind.
+    dealt: Cell<usize>,
 }
 
-impl Worker<'_> {
+impl<'a> Worker<'a> {
+    fn new(index: usize, count: usize, shared: &'a Shared) -> Self {
+        Self { index, count, shared, ticket: Cell::new(0), passed: Cell::new(0), dealt: Cell::new(0) }
+    }
+
     /// Waits until every worker is here. What one wrote before it, all can read after it.
     ///
     /// Every worker must come to the same barriers. If another worker panics, this one unwinds from here.
@@ -137,8 +142,7 @@ impl Worker<'_> {
     /// For a part of a task that one worker does while the others go on to the next barrier.
     #[must_use]
     pub fn alone(&self) -> Self {
-        let (ticket, passed) = (Cell::new(0), Cell::new(0));
-        Self { index: self.index, count: 1, shared: self.shared, ticket, passed }
+        Self::new(self.index, 1, self.shared)
     }
 
     /// Calls `work` for items `0..items`, each on exactly one worker, whichever is free.
@@ -162,7 +166,28 @@ impl Worker<'_> {
         self.passed.set(end);
     }
 
-    /// The same, where an item needs what the one `lag` before it wrote: it begins when that one is done, and all before that.
+    /// Calls `work` for items `0..each` of every worker, with the worker's index and the item's, each on exactly one of them: a worker
+    /// does its own in order, and then those that another has not come to. For items of which the next one should be where the last one
+    /// was.
+    ///
+    /// There is no barrier at its end, and every worker must come to the same deals, as with [`Worker::share`].
+    pub fn deal(&self, each: usize, mut work: impl FnMut(usize, usize)) {
+        if self.count == 1 {
+            return (0..each).for_each(|item| work(0, item));
+        }
+        // Whoever left the deal before has seen every counter at its end, so none is below the beginning of this one.
+        let first = self.dealt.get();
+        let end = first + each;
+        for owner in (self.index..self.count).chain(0..self.index) {
+            let next = |item: usize| (item < end).then_some(item + 1);
+            while let Ok(item) = self.shared.dealt[owner].0.fetch_update(Relaxed, Relaxed, next) {
+                work(owner, item - first);
+            }
+        }
+        self.dealt.set(end);
+    }
+
+    /// The same as [`Worker::share`], where an item needs what the one `lag` before it wrote: it begins when that one is done, and all before that.
     ///
     /// Items are drawn in order, so the worker that has the first of those not done never waits.
     pub fn share_behind(&self, items: usize, lag: usize, mut work: impl FnMut(usize)) {
@@ -223,6 +248,8 @@ struct Shared {
     tickets: Apart<AtomicUsize>,
     /// What each worker has come to, at least, in the shares where others may wait for it: a ticket.
     reached: Vec<Apart<AtomicUsize>>,
+    /// How many items of each worker were begun, counted over all deals of the run.
+    dealt: Vec<Apart<AtomicUsize>>,
     unfinished: Apart<AtomicUsize>,
 }
 
@@ -231,6 +258,7 @@ impl Shared {
         Self {
             roomy,
             reached: (0..threads).map(|_| Apart::default()).collect(),
+            dealt: (0..threads).map(|_| Apart::default()).collect(),
             job: AtomicPtr::new(ptr::null_mut()),
             start: Gate::default(),
             finish: Gate::default(),
@@ -269,8 +297,7 @@ impl Shared {
 
     /// One worker's part of a run. Does not unwind.
     fn work(&self, index: usize, job: &Job<'_>) {
-        let ticket = Cell::new(self.draw());
-        let worker = Worker { index, count: job.count, shared: self, ticket, passed: Cell::new(0) };
+        let worker = Worker { ticket: Cell::new(self.draw()), ..Worker::new(index, job.count, self) };
         if let Err(payload) = catch_unwind(AssertUnwindSafe(|| (job.task)(&worker))) {
             self.barrier.fail(payload);
         }

@@ -9,7 +9,7 @@ use glassformer_graph::ops::Activation;
 use glassformer_tensor::Coding;
 
 use super::Call;
-use super::linear::{Narrowed, PADDING, narrow_multiply, narrow_rows, piece};
+use super::linear::{Narrowed, PADDING, narrow_multiply, narrow_multiply_all, narrow_rows, piece};
 use crate::lanes::bend::Bent;
 use crate::narrow::{self, Format, Narrowing, Target, coded};
 use crate::then::{Other, Then};
@@ -88,14 +88,11 @@ impl Pair<'_> {
     /// # Safety
     /// As [`Call`] says.
     unsafe fn together(&self) {
-        let Call { outputs, run, worker, next, .. } = self.call;
+        let Call { outputs, worker, next, .. } = self.call;
         let (y, gate) = (outputs[0], outputs[1]);
         let (products, narrowing) = self.of(&(0..y.width), (gate.data, y.width));
-        worker.share(products[0].items(run.dot, worker.count), |item| {
-            // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
-            // has this item.
-            unsafe { narrow::Product::run_items(&products, run.dot, item, worker.count, next) };
-        });
+        // SAFETY: the caller's promise.
+        unsafe { narrow_multiply_all(self.call, &products, next) };
         if let Some(narrowing) = narrowing {
             worker.barrier();
             // SAFETY: the caller's promise; what is narrowed lies before a barrier.

@@ -283,11 +283,39 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
 pub(super) unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product, next: Coming) {
-    let workers = call.worker.count;
-    call.worker.share(product.items(call.run.dot, workers), |item| {
-        // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has
-        // this item.
-        unsafe { product.run_item(call.run.dot, item, workers, next) };
+    // SAFETY: the caller's promise.
+    unsafe { narrow_multiply_all(call, &[*product], next) };
+}
+
+/// The same of products that differ in addresses and in what follows them: each worker does its columns of one after the other.
+///
+/// # Safety
+/// As for [`narrow_multiply`], for each of them; one may read what those before it wrote to the same columns.
+pub(super) unsafe fn narrow_multiply_all<const N: usize>(
+    call: Call<'_>,
+    products: &[narrow::Product; N],
+    next: Coming,
+) {
+    let (dot, workers) = (call.run.dot, call.worker.count);
+    if products[0].is_dealt(workers) {
+        let part = |owner: usize| products.map(|product| product.part_of(owner, workers));
+        let items = |part: &[narrow::Product; N]| part[0].items(dot, 1);
+        let each = (0..workers).map(|owner| items(&part(owner))).max().unwrap_or(0);
+        call.worker.deal(each, |owner, item| {
+            let part = part(owner);
+            if item < items(&part) {
+                // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
+                // has this item.
+                unsafe {
+                    narrow::Product::run_items(&part, dot, item, 1, next.part_of(owner, workers));
+                }
+            }
+        });
+        return;
+    }
+    call.worker.share(products[0].items(dot, workers), |item| {
+        // SAFETY: as above; one worker has this item.
+        unsafe { narrow::Product::run_items(products, dot, item, workers, next) };
     });
 }
 

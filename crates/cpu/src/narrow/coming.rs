@@ -1,8 +1,8 @@
 //! What a thread multiplies by next, most likely: it is asked for before it is read.
 
 #[cfg(target_arch = "x86_64")]
-use super::{BLOCK, LINE, part};
-use super::{Format, LINES, Product, UNIT};
+use super::{BLOCK, LINE};
+use super::{Format, LINES, Product, UNIT, part};
 use std::ops::Range;
 
 /// Panels of a unit.
@@ -32,6 +32,13 @@ impl Coming {
     pub(super) fn some(self, behind: usize, units: usize) -> Self {
         let behind = behind.min(self.units);
         Self { first: self.first + behind, units: units.min(self.units - behind), ..self }
+    }
+
+    /// One worker's units of these.
+    #[must_use]
+    pub fn part_of(self, index: usize, workers: usize) -> Self {
+        let units = part(self.units, workers, index);
+        self.some(units.start, units.len())
     }
 
     /// What is read behind a unit, in an item with these units of `product`: its next one, or the first of these.

@@ -301,6 +301,22 @@ impl Product {
         if next.rows == item.rows { self.units_coming(&next.units) } else { Coming::NOTHING }
     }
 
+    /// Whether workers that share it have columns of their own, instead of drawing a few at a time: then each of them knows what it
+    /// multiplies by next, and asks for it. With the rows of one tile, B comes as fast as memory gives it, whoever is first.
+    pub fn is_dealt(&self, workers: usize) -> bool {
+        let rows = LINES + 1..=TALLEST * 2 * LINES;
+        workers > 1 && rows.contains(&self.rows) && self.units().len() >= WIDE * workers
+    }
+
+    /// One worker's columns of it.
+    #[must_use]
+    pub fn part_of(&self, index: usize, workers: usize) -> Self {
+        let all = self.units();
+        let units = part(all.len(), workers, index);
+        let [first, end] = [units.start, units.end].map(|unit| (all.start + unit) * UNIT);
+        Self { some: [first, end.min(self.some[1])], ..*self }
+    }
+
     /// Whether it can become halves: whole lines of them, and one block of k.
     pub fn fits_halves(&self) -> bool {
         self.columns.is_multiple_of(LINE / 2) && self.format.blocks(self.k) == 1

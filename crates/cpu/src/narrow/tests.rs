@@ -557,6 +557,12 @@ fn items_cover_everything_and_are_never_empty() {
                 assert_eq!((parts[0].start, parts[count - 1].end), (0, len));
             }
         }
+        for workers in [1, 2, 3, 7] {
+            let parts: Vec<[usize; 2]> =
+                (0..workers).map(|index| product.part_of(index, workers).some).collect();
+            assert!(parts.windows(2).all(|pair| pair[0][1] == pair[1][0]), "{parts:?}");
+            assert_eq!((parts[0][0], parts[workers - 1][1]), (0, columns), "{parts:?}");
+        }
     }
 }
 

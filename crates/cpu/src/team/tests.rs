@@ -50,6 +50,41 @@ fn shares_may_follow_each_other_without_a_barrier() {
 }
 
 #[test]
+fn items_that_are_dealt_are_done_once_by_their_owner_or_another() {
+    for threads in [1, 2, 5] {
+        let team = team(threads);
+        let done: Vec<Vec<AtomicUsize>> =
+            (0..threads).map(|_| (0..9).map(|_| AtomicUsize::new(0)).collect()).collect();
+        let begun: Vec<AtomicUsize> = (0..threads).map(|_| AtomicUsize::new(0)).collect();
+        for round in 0..40 {
+            team.run(&|worker| {
+                for step in 0..50 {
+                    let each = (step + round) % 10;
+                    if step % threads == worker.index {
+                        (0..500).for_each(|_| spin_loop()); // others do its items
+                    }
+                    worker.share(3, |_| {});
+                    worker.deal(each, |owner, item| _ = done[owner][item].fetch_add(1, Relaxed));
+                    // Another may follow without a barrier.
+                    worker.deal(1, |owner, _| _ = begun[owner].fetch_add(1, Relaxed));
+                    worker.barrier();
+                    for all in &done {
+                        assert!(all[..each].iter().all(|n| n.load(Relaxed) == 1), "{threads} workers");
+                        assert!(all[each..].iter().all(|n| n.load(Relaxed) == 0), "{threads} workers");
+                    }
+                    worker.barrier();
+                    if worker.index == 0 {
+                        done.iter().flatten().for_each(|n| n.store(0, Relaxed));
+                    }
+                    worker.barrier();
+                }
+            });
+        }
+        assert!(begun.iter().all(|n| n.load(Relaxed) == 40 * 50), "{threads} workers");
+    }
+}
+
+#[test]
 fn an_item_begins_when_the_one_so_far_before_it_is_done() {
     for (threads, lag) in [(1, 1), (2, 1), (2, 3), (5, 1), (5, 4), (8, 20)] {
         let team = team(threads);
