@@ -216,12 +216,16 @@ impl Writer {
                     }
                     Event::Token { .. } => {}
                     Event::Done { request, outputs } => {
-                        let rest = held[request].rest(&self.tokenizer)?;
+                        let written = |output| self.written(&prompts[request], output, &options.stop);
+                        answers[request] = outputs.into_iter().map(written).collect::<Result<_, _>>()?;
+                        let rest = match answers[request].first() {
+                            // Which beam is the best is known only now, so nothing of it was told.
+                            Some(best) if held[request].is_empty() => best.text.clone(),
+                            Some(_) | None => held[request].rest(&self.tokenizer)?,
+                        };
                         if !rest.is_empty() {
                             let _ = tell(request, &rest);
                         }
-                        let written = |output| self.written(&prompts[request], output, &options.stop);
-                        answers[request] = outputs.into_iter().map(written).collect::<Result<_, _>>()?;
                     }
                     Event::Failed { error, .. } => return Err(error.into()),
                 }

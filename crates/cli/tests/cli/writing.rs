@@ -53,6 +53,22 @@ fn a_prompt_is_continued_as_text_and_as_json() {
     assert_eq!(other[11], "7");
 }
 
+/// Beams tell nothing on the way: `generate` and `chat` once printed an empty line for them.
+#[test]
+fn the_best_beam_is_shown() {
+    let (story, talk) = (model("story"), model("talk"));
+    let flags = ["--beams", "3", "--max-new-tokens", "12"];
+    let generate = [&["generate", "--model", &story, "Once upon a time"], &flags[..]].concat();
+    let wanted = expected("story")["written"][1]["texts"][0].as_str().unwrap().to_owned();
+    assert_eq!(run(&generate).ok(), format!("{wanted}\n"));
+    let chat = [&["chat", "--model", &talk], &flags[..]].concat();
+    let wanted = outputs(&run(&[&chat[..], &["the cat", "--json"]].concat()).ok())[0]["text"].clone();
+    let wanted = format!("{}\n", wanted.as_str().unwrap());
+    assert_ne!(wanted, "\n");
+    assert_eq!(run(&[&chat[..], &["the cat"]].concat()).ok(), wanted);
+    assert_eq!(run_with_input(&chat, b"the cat\n").ok(), wanted);
+}
+
 #[test]
 fn prompts_from_a_stream_keep_their_order() {
     let story = model("story");
