@@ -96,7 +96,7 @@ pub struct Chat {
     /// The model: a folder, or a .gguf file
     #[arg(long, value_name = "MODEL")]
     pub model: PathBuf,
-    /// What to say, one after the other; without it, a conversation on the terminal
+    /// What to say, one after the other; - reads standard input, a message a line. Without any, a conversation on the terminal
     #[arg(value_name = "TEXT")]
     pub texts: Vec<String>,
     /// What the model is to be

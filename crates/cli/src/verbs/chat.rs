@@ -13,6 +13,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::load;
 use crate::outputs::{Form, Outputs};
+use crate::texts::Texts;
 
 const HELP: &str = "\
 /reset          forget what was said
@@ -40,9 +41,11 @@ pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
         return talk(&mut chat, console);
     }
     let mut outputs = Outputs::new(Form::of(args.json));
-    for (index, text) in args.texts.iter().enumerate() {
+    let mut reading = Texts { texts: args.texts.clone(), file: Vec::new() }.read()?;
+    while let Some(text) = reading.next()?.filter(|_| !outputs.closed()) {
         let mut tell = |piece: &str| if args.json { ControlFlow::Continue(()) } else { show(piece) };
-        let written = chat.say(text, &mut tell)?;
+        let written = chat.say(&text, &mut tell)?;
+        let index = outputs.count();
         outputs.push(|| "\n".to_owned(), || value(index, &written))?;
     }
     outputs.finish()

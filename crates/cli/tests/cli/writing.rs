@@ -81,6 +81,30 @@ fn prompts_from_a_stream_keep_their_order() {
     }
 }
 
+/// A second `-` once waited for a lock that the first one held.
+#[test]
+fn standard_input_is_read_once() {
+    let (story, talk) = (model("story"), model("talk"));
+    let generate = ["generate", "--model", &story, "--max-new-tokens", "4", "--json"];
+    let with = |more: &[&str]| run_with_input(&[&generate[..], more].concat(), b"The cat\nThe dog\n");
+    for twice in [["-", "-"].as_slice(), &["-", "--file", "-"], &["--file", "-", "--file", "-"]] {
+        with(twice).refused_with("- is given twice", "once");
+    }
+    let whole = ["summarize", "--model", &model("languages"), "--whole", "-", "-"];
+    run_with_input(&whole, b"The cat\n").refused_with("- is given twice", "once");
+    let wanted = with(&["-"]).ok();
+    assert_eq!(outputs(&wanted).len(), 2);
+    assert_eq!(with(&["--file", "-"]).ok(), wanted);
+    // Each line is a message of one conversation.
+    let chat = ["chat", "--model", &talk, "--max-new-tokens", "10"];
+    let said = expected("talk").as_array().unwrap().clone();
+    let lines: Vec<&str> = said.iter().map(|said| said["text"].as_str().unwrap()).collect();
+    let wanted: Vec<&str> = said.iter().map(|said| said["answer"].as_str().unwrap()).collect();
+    let answers = run_with_input(&[&chat[..], &["-"]].concat(), lines.join("\n").as_bytes()).ok();
+    assert_eq!(answers, format!("{}\n", wanted.join("\n")));
+    run_with_input(&[&chat[..], &["-", "-"]].concat(), b"cat\n").refused_with("- is given twice", "once");
+}
+
 #[test]
 fn translations_keep_lines_and_name_languages() {
     let languages = model("languages");
