@@ -6,7 +6,7 @@ use glassformer_tokens::Special;
 
 use crate::sentences::{Piece, joiner, split};
 use crate::writer::{bare, silent};
-use crate::{Error, Generate, Language, Writer, languages};
+use crate::{Error, Generate, Language, Writer, Written, languages};
 
 /// A line of more tokens than this is translated sentence by sentence: translators are trained on sentences.
 const WHOLE: usize = 96;
@@ -245,6 +245,7 @@ impl Writer {
         let mut options = options.clone();
         options.decoding.returns = 1;
         let written = self.generate(&texts, &options, &mut silent)?;
-        Ok(written.into_iter().map(|mut texts| texts.remove(0).text.trim().to_owned()).collect())
+        let best = |texts: &Vec<Written>| texts.first().map_or("", |best| best.text.trim()).to_owned();
+        Ok(written.iter().map(best).collect())
     }
 }

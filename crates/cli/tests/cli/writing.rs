@@ -157,6 +157,18 @@ fn a_conversation_goes_on_over_lines_and_forgets_when_told() {
     run(&["chat", "--model", &model("story"), "hello"]).refused_with("a chat template", "show");
 }
 
+/// Both once ended in a panic.
+#[test]
+fn a_search_that_keeps_nothing_is_refused() {
+    let (languages, talk) = (model("languages"), model("talk"));
+    let flags = ["--beams", "2", "the cat", "--length-penalty"];
+    let summarize = [&["summarize", "--model", &languages], &flags[..]].concat();
+    assert_ne!(run(&[&summarize[..], &["-5"]].concat()).ok(), "\n");
+    run(&[&summarize[..], &["-300"]].concat()).refused_with("length_penalty -300", "nearer to 0");
+    let chat = [&["chat", "--model", &talk], &flags[..]].concat();
+    run(&[&chat[..], &["-300"]].concat()).refused_with("length_penalty -300", "nearer to 0");
+}
+
 #[test]
 fn texts_are_scored_token_by_token() {
     let story = model("story");
