@@ -14,7 +14,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use glassformer::cpu::narrow::Dot;
 use glassformer::formula::NAMES;
-use glassformer::translator;
 
 use crate::texts::Texts;
 
@@ -199,9 +198,9 @@ pub struct Explain {
     /// What the model reads; without it, document 2 is replayed
     #[arg(value_name = "TEXT")]
     pub text: Option<String>,
-    /// The model: a folder, a .gguf file, or en-zh, the translator that is part of this program
-    #[arg(long, value_name = "MODEL", default_value = translator::NAME, requires = "text")]
-    pub model: PathBuf,
+    /// The model: a folder, or a .gguf file; if not given, en-zh, the translator that is part of this program
+    #[arg(long, value_name = "MODEL", requires = "text")]
+    pub model: Option<PathBuf>,
     /// Every layer in full
     #[arg(long, requires = "text")]
     pub full: bool,

@@ -15,7 +15,7 @@ const MOST_TOKENS: usize = 256;
 
 pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
     let walkthrough = match &args.text {
-        Some(text) => tour(args, text, &load::exact_writer(&args.model, console)?, console)?,
+        Some(text) => tour(args, text, &load::exact_writer(args.model.as_deref(), console)?, console)?,
         None => document2::walkthrough(&console.exact_backend())?,
     };
     let terminal = Terminal { lang: language(args.lang), paint: console.result_paint(), width: width() };

@@ -15,12 +15,12 @@ use crate::load;
 use crate::outputs::{Form, Outputs, Wrote, number};
 
 pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
-    if load::is_carried(&args.model) {
+    let Some(path) = load::own(args.model.as_deref()) else {
         let translator = load::translator(console)?;
         let options = translation(args, translator.writer())?;
         return texts(&args.texts, args.json, |texts| translator.translate_all(texts, &options));
-    }
-    let writer = load::writer(&args.model, console)?;
+    };
+    let writer = load::writer(path, console)?;
     let options = translation(args, &writer)?;
     texts(&args.texts, args.json, |texts| writer.translate(texts, &options))
 }

@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use super::{folder, run, run_into_closed_pipe, run_with_input};
+use super::{command, finish, folder, run, run_into_closed_pipe, run_with_input};
 
 /// A tiny model that writes, with a tokenizer.
 fn model(name: &str) -> String {
@@ -215,4 +215,24 @@ fn translating_needs_no_model() {
     assert_eq!(run_with_input(&["translate"], b"Hello\n\nGood morning\n").ok(), "你好\n\n早上好\n");
     let json = outputs(&run(&["translate", "--model", "en-zh", "--json", "Hello"]).ok());
     assert_eq!(json[0]["text"], "你好");
+}
+
+/// In `examples/`, where a folder `en-zh` holds what the model was trained by, translating once failed.
+#[test]
+fn a_folder_named_as_the_carried_model_is_meant_where_it_holds_one() {
+    let here = folder("writing_shadow");
+    let own = here.join("en-zh");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("formula.toml"), "").unwrap();
+    let run = |args: &[&str]| finish(command(args).current_dir(&here));
+    let named = ["translate", "--max-new-tokens", "4", "Hello", "--model", "en-zh"];
+    assert_eq!(run(&["translate", "Hello"]).ok(), "你好\n");
+    assert_eq!(run(&named).ok(), "你好\n");
+    for file in fs::read_dir(model("languages")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), own.join(file.file_name())).unwrap();
+    }
+    fs::remove_file(own.join("formula.toml")).unwrap();
+    assert_eq!(run(&["translate", "Hello"]).ok(), "你好\n");
+    assert_ne!(run(&named).ok(), "你好\n");
 }
