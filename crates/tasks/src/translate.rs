@@ -166,12 +166,18 @@ impl Writer {
                     (None, _) => Ok(Told { first, ..plain }),
                 }
             }
-            // Marian is told the language to write by a token before the source, where there are several.
-            _ => match to {
-                Some(to) if !languages::tokens(self.tokenizer()).is_empty() => {
-                    Ok(Told { before: self.token("to", Some(to))?.into_iter().collect(), ..plain })
-                }
-                _ => Ok(plain),
+            // Marian is told the language to write by a token before the source, where there are several. What it reads it is
+            // never told.
+            _ if !languages::tokens(self.tokenizer()).is_empty() => {
+                Ok(Told { before: self.token("to", to)?.into_iter().collect(), ..plain })
+            }
+            _ => match to.map(|to| ("to", to)).or(from.map(|from| ("from", from))) {
+                Some((option, name)) => Err(Error::Option {
+                    option,
+                    what: format!("{name:?} cannot be told to this model: it has no tokens for languages"),
+                    hint: "it translates one language into one; leave out from and to".to_owned(),
+                }),
+                None => Ok(plain),
             },
         }
     }

@@ -217,6 +217,22 @@ fn translating_needs_no_model() {
     assert_eq!(json[0]["text"], "你好");
 }
 
+/// `--to de` once gave Chinese.
+#[test]
+fn languages_that_a_model_does_not_know_are_refused() {
+    assert_eq!(run(&["translate", "--from", "en", "--to", "Chinese", "Hello"]).ok(), "你好\n");
+    for flags in [["--to", "de"], ["--to", "zh-Hant"], ["--from", "zh"], ["--from", "Klingon"]] {
+        run(&["translate", flags[0], flags[1], "Hello"]).refused_with(flags[1], "en into zh");
+    }
+    // The same model as a folder is one of the many that translate one language into one and have no tokens for them.
+    let pair = format!("{}/../translator/model", env!("CARGO_MANIFEST_DIR"));
+    let translate = ["translate", "--model", &pair, "Hello"];
+    assert_eq!(run(&translate).ok(), "你好\n");
+    for flags in [["--to", "de"], ["--from", "de"]] {
+        run(&[&translate[..], &flags].concat()).refused_with("no tokens for languages", "leave out");
+    }
+}
+
 /// In `examples/`, where a folder `en-zh` holds what the model was trained by, translating once failed.
 #[test]
 fn a_folder_named_as_the_carried_model_is_meant_where_it_holds_one() {
