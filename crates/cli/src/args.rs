@@ -286,7 +286,7 @@ pub struct Generate {
     #[arg(long, value_name = "IDS", conflicts_with_all = ["texts", "file"])]
     pub ids: Option<String>,
     /// The source's ids; --ids is then what the target begins with, after --start
-    #[arg(long, value_name = "IDS")]
+    #[arg(long, value_name = "IDS", conflicts_with_all = ["texts", "file"])]
     pub source_ids: Option<String>,
     /// The id that the target begins with, where the model's files do not say it
     #[arg(long, value_name = "ID")]

@@ -254,6 +254,13 @@ impl Writer {
             let prefix = self.tokenizer.encode_target(&options.prefix, Special::Leave)?.ids;
             return Ok(Request { stopper, ..Request::source(ids, &prefix, decoding)? });
         }
+        if !options.prefix.is_empty() {
+            return Err(Error::Option {
+                option: "prefix",
+                what: "is for encoder-decoders, and this model continues what it reads".to_owned(),
+                hint: "write it at the end of the prompt".to_owned(),
+            });
+        }
         if let Some(limit) = limit {
             if tokens >= limit {
                 return Err(too_long(limit));

@@ -31,7 +31,7 @@ mod under_way {
 pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
     let writer = load::writer(&args.model, console)?;
     let mut options = writer.usual();
-    args.decode.apply(&mut options.decoding)?;
+    args.decode.apply_for_one(&mut options.decoding)?;
     options.stop.extend(args.stop.iter().cloned());
     let mut chat = writer.chat(options)?;
     if let Some(system) = &args.system {

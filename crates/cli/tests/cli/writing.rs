@@ -1,10 +1,11 @@
 //! The verbs that write text: prompts, translations, conversations, scores.
 
 use std::fs;
+use std::path::Path;
 
 use serde_json::Value;
 
-use super::{command, finish, folder, run, run_into_closed_pipe, run_with_input};
+use super::{command, decoder, finish, folder, run, run_into_closed_pipe, run_with_input, saved};
 
 /// A tiny model that writes, with a tokenizer.
 fn model(name: &str) -> String {
@@ -207,6 +208,43 @@ fn bad_wishes_are_refused_before_anything_is_written() {
     run(&["generate", "--model", &model("fill"), "cat"]).refused_with("needs a model with a decoder", "show");
     let ran = run_into_closed_pipe(&["generate", "--model", &story, "The cat"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+}
+
+/// All of these were once accepted, and did nothing.
+#[test]
+fn flags_that_would_do_nothing_are_refused() {
+    let (story, languages, talk) = (model("story"), model("languages"), model("talk"));
+    let several = ["--beams", "3", "--returns", "3", "The cat"];
+    for verb in [["translate", &languages], ["summarize", &languages], ["chat", &talk]] {
+        run(&[&[verb[0], "--model", verb[1]], &several[..]].concat()).refused_with("--returns 3", "generate");
+    }
+    run(&["translate", "--returns", "2", "Hello"]).refused_with("--returns 2", "generate");
+    run(&["generate", "--model", &story, "--prefix", "once", "The cat"]).refused_with("prefix", "prompt");
+    let ids = ["generate", "--model", &languages, "--source-ids", "5"];
+    run(&[&ids[..], &["The cat"]].concat()).refused("cannot be used with");
+    run(&[&ids[..], &["--file", "texts.txt"]].concat()).refused("cannot be used with");
+    run(&["score", "--model", &languages, "--pairs", "no tab"])
+        .refused_with("text 0: there is no tab", "tab");
+    let texts = ["one\tpair", "no tab here"];
+    run(&["classify", "--model", &model("classes"), "--pairs", texts[0], texts[1]])
+        .refused_with("text 1: there is no tab", "--pairs");
+}
+
+#[test]
+fn a_training_takes_instructions_from_the_command_and_precision_from_its_configuration() {
+    let (_, here) = saved("writing_train", decoder());
+    let here = Path::new(&here);
+    fs::write(here.join("text.txt"), "the cat sat on the mat\n".repeat(40)).unwrap();
+    let config = "out = \"run\"\nobjective = \"generate\"\nmodel.formula = \"formula.toml\"\n\
+                  tokenizer.kind = \"characters\"\n[data]\ntrain = [{ path = \"text.txt\" }]\nheld_out = 0.1\n\
+                  length = 12\n[batch]\ntokens = 64\n[schedule]\nsteps = 1\nrate = 1e-3\n";
+    let path = here.join("train.toml");
+    fs::write(&path, config).unwrap();
+    let train = ["train", path.to_str().unwrap()];
+    run(&[&train[..], &["--dtype", "bf16"]].concat()).refused_with("--dtype", "precision = \"bf16\"");
+    let ran = run(&[&train[..], &["--isa", "scalar", "-v"]].concat());
+    assert!(ran.err.contains("f32 with scalar"), "{}", ran.err);
+    ran.ok();
 }
 
 #[test]
