@@ -300,8 +300,8 @@ pub struct Generate {
     /// A text that ends the text; may be repeated
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["ids", "source_ids"])]
     pub stop: Vec<String>,
-    /// Leave out the end of sources that are too long, instead of refusing them
-    #[arg(long)]
+    /// Leave out the end of sources that are too long, and the beginning of prompts, instead of refusing them
+    #[arg(long, conflicts_with_all = ["ids", "source_ids"])]
     pub truncate: bool,
     #[command(flatten)]
     pub decode: Decode,

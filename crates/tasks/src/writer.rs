@@ -59,7 +59,8 @@ pub struct Generate {
     pub stop: Vec<String>,
     /// What a text that an encoder-decoder writes begins with.
     pub prefix: String,
-    /// What is done with a source that is too long.
+    /// What is done with a source or a prompt that is too long. A prompt loses its beginning: what is written goes on from its
+    /// end.
     pub long: Long,
 }
 
@@ -263,8 +264,15 @@ impl Writer {
         }
         if let Some(limit) = limit {
             if tokens >= limit {
-                return Err(too_long(limit));
+                if options.long == Long::Refuse || limit < 2 {
+                    return Err(too_long(limit));
+                }
+                // What is to be written gets its room, but at most half of all; a token that begins every text stays.
+                let new = decoding.max_new_tokens.unwrap_or(1).clamp(1, limit / 2);
+                let first = usize::from(self.tokenizer.special().bos == ids.first().copied());
+                ids.drain(first..first + tokens - (limit - new));
             }
+            let tokens = ids.len();
             // A text may always be as long as the model can write; asking for more is no mistake.
             decoding.max_new_tokens = decoding.max_new_tokens.map(|new| new.min(limit - tokens));
         }

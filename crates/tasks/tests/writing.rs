@@ -194,6 +194,23 @@ fn likelihoods_are_the_references() {
     assert!(matches!(reader("tags").score(&[Input::One("cat")], Long::Refuse), Err(Error::Head { .. })));
 }
 
+/// A flag that asked for it was once accepted and then hinted at.
+#[test]
+fn a_prompt_that_is_too_long_loses_its_beginning() {
+    let (writer, _) = open("story");
+    let mut options = writer.usual();
+    options.long = Long::Cut;
+    options.decoding.max_new_tokens = Some(8);
+    let write = |begin: &str, end: &str| {
+        let prompt = format!("{begin} {} {end}", "the cat sat on the mat ".repeat(40));
+        writer.generate(&[&prompt], &options, &mut silent).unwrap().remove(0).remove(0)
+    };
+    let found = write("Ann", "The dog");
+    assert_eq!(found.ids.len(), 8, "what was asked for has its room");
+    assert_eq!(found, write("Once upon a time Bob", "The dog"));
+    assert_ne!(found, write("Ann", "Paris"));
+}
+
 #[test]
 fn bad_wishes_are_refused_with_a_reason() {
     let (writer, _) = open("story");

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use glassformer::tasks::Chat;
+use glassformer::tasks::{self, Chat};
 
 use super::write::{show, value};
 use crate::args;
@@ -44,7 +44,7 @@ pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
     let mut reading = Texts { texts: args.texts.clone(), file: Vec::new() }.read()?;
     while let Some(text) = reading.next()?.filter(|_| !outputs.closed()) {
         let mut tell = |piece: &str| if args.json { ControlFlow::Continue(()) } else { show(piece) };
-        let written = chat.say(&text, &mut tell)?;
+        let written = chat.say(&text, &mut tell).map_err(|error| failure(error, "say less"))?;
         let index = outputs.count();
         outputs.push(|| "\n".to_owned(), || value(index, &written))?;
     }
@@ -117,8 +117,19 @@ fn answer(chat: &mut Chat<'_>, text: &str, state: &AtomicU8, console: &Console) 
         Ok(_) if heard.is_continue() => show("\n"),
         Ok(_) => heard,
         Err(error) => {
-            console.fail(&error.into());
+            console.fail(&failure(error, "say less, or forget what was said with /reset"));
             heard
         }
+    }
+}
+
+/// Why there is no answer. A conversation that is too long is never cut; `hint` says what can be done about it.
+fn failure(error: tasks::Error, hint: &str) -> Failure {
+    match error {
+        tasks::Error::Long { tokens, limit, .. } => Failure::new(
+            format!("the conversation has {tokens} tokens, and the model reads {limit} at most"),
+            hint,
+        ),
+        error => error.into(),
     }
 }

@@ -1,7 +1,7 @@
 //! `glassformer explain`: a run of any model that writes, or document 2, replayed.
 
 use glassformer::explain::{Detail, Terminal, Tour, Walkthrough, document2, json};
-use glassformer::tasks::silent;
+use glassformer::tasks::{self, silent};
 use glassformer::tokens::Special;
 use glassformer::{Decoding, Finish, Writer};
 
@@ -53,7 +53,11 @@ fn tour(args: &Explain, text: &str, writer: &Writer, console: &Console) -> Resul
         max_new_tokens: Some(usize::from(args.max_new_tokens)),
         ..options.decoding
     };
-    let mut written = writer.generate(&[text], &options, &mut silent)?.remove(0).remove(0);
+    let written = writer.generate(&[text], &options, &mut silent).map_err(|error| match error {
+        tasks::Error::Long { .. } => Failure::new(error.to_string(), "give a shorter text"),
+        error => error.into(),
+    });
+    let mut written = written?.remove(0).remove(0);
     if written.finish == Finish::Length {
         console.note(&format!(
             "the answer goes on after {} tokens; --max-new-tokens tells more",

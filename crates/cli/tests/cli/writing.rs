@@ -153,8 +153,11 @@ fn a_conversation_goes_on_over_lines_and_forgets_when_told() {
     // A message that is too long is told, and the conversation goes on.
     let long = format!("{}\n{}\n", "cat ".repeat(600), said(0));
     let ran = run_with_input(&args, long.as_bytes());
-    assert!(ran.err.contains("reads 512 at most"), "{}", ran.err);
+    assert!(ran.err.contains("reads 512 at most") && ran.err.contains("/reset"), "{}", ran.err);
     assert_eq!(ran.ok(), format!("{}\n", answer(0)));
+    let ran = run(&[&args[..], &["cat ".repeat(600).as_str()]].concat());
+    ran.refused_with("reads 512 at most", "say less");
+    assert!(!ran.err.contains("--truncate"), "chat has no such flag: {}", ran.err);
     run(&["chat", "--model", &model("story"), "hello"]).refused_with("a chat template", "show");
 }
 
@@ -204,7 +207,10 @@ fn bad_wishes_are_refused_before_anything_is_written() {
         assert!(ran.err.replace('_', "-").contains(&why.replace('_', "-")), "{flags:?}: {}", ran.err);
     }
     run(&["generate", "--model", &story, ""]).refused_with("nothing in it", "give a text");
-    run(&["generate", "--model", &story, &"cat ".repeat(90)]).refused("the model reads 64 at most");
+    let long = ["generate", "--model", &story, &"cat ".repeat(90)];
+    run(&long).refused_with("the model reads 64 at most", "--truncate");
+    assert_ne!(run(&[&long[..], &["--truncate"]].concat()).ok(), "\n");
+    run(&["explain", "--model", &story, &"cat ".repeat(90)]).refused_with("64 at most", "a shorter text");
     run(&["generate", "--model", &model("fill"), "cat"]).refused_with("needs a model with a decoder", "show");
     let ran = run_into_closed_pipe(&["generate", "--model", &story, "The cat"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
