@@ -253,7 +253,16 @@ impl Writer {
                 ids.extend(last);
             }
             let prefix = self.tokenizer.encode_target(&options.prefix, Special::Leave)?.ids;
-            return Ok(Request { stopper, ..Request::source(ids, &prefix, decoding)? });
+            let mut request = Request { stopper, ..Request::source(ids, &prefix, decoding)? };
+            // A text may always be as long as the model can write; asking for more is no mistake.
+            let target = self.checkpoint.model.formula().target.as_ref();
+            if let Some(limit) = target.and_then(|side| side.stack.position.count()) {
+                let (decoding, begun) = (&mut request.decoding, request.prompt.len());
+                decoding.max_new_tokens =
+                    decoding.max_new_tokens.map(|new| new.min(limit.saturating_sub(begun).max(1)));
+                decoding.max_length = decoding.max_length.map(|length| length.min(limit));
+            }
+            return Ok(request);
         }
         if !options.prefix.is_empty() {
             return Err(Error::Option {
@@ -273,7 +282,6 @@ impl Writer {
                 ids.drain(first..first + tokens - (limit - new));
             }
             let tokens = ids.len();
-            // A text may always be as long as the model can write; asking for more is no mistake.
             decoding.max_new_tokens = decoding.max_new_tokens.map(|new| new.min(limit - tokens));
         }
         Ok(Request { stopper, ..Request::prompt(ids, decoding) })

@@ -9,7 +9,7 @@ use glassformer::tasks::{self, Chat};
 
 use super::write::{show, value};
 use crate::args;
-use crate::console::Console;
+use crate::console::{Console, result};
 use crate::failure::Failure;
 use crate::load;
 use crate::outputs::{Form, Outputs};
@@ -92,7 +92,7 @@ fn talk(chat: &mut Chat<'_>, console: &Console) -> Result<(), Failure> {
                 console.note(&format!("{command} is no command; /help lists them"));
             }
             _ => {
-                if answer(chat, line, &state, console).is_break() {
+                if answer(chat, line, &state, console)?.is_break() {
                     return Ok(());
                 }
             }
@@ -100,8 +100,14 @@ fn talk(chat: &mut Chat<'_>, console: &Console) -> Result<(), Failure> {
     }
 }
 
-/// One answer. A message that cannot be answered is told, and the conversation goes on; it breaks off where nobody reads.
-fn answer(chat: &mut Chat<'_>, text: &str, state: &AtomicU8, console: &Console) -> ControlFlow<()> {
+/// One answer. A message that cannot be answered is told, and the conversation goes on; it breaks off where nobody reads, and
+/// fails where answers cannot be written.
+fn answer(
+    chat: &mut Chat<'_>,
+    text: &str,
+    state: &AtomicU8,
+    console: &Console,
+) -> Result<ControlFlow<()>, Failure> {
     state.store(under_way::ANSWER, Ordering::SeqCst);
     let mut heard = ControlFlow::Continue(());
     let mut tell = |piece: &str| {
@@ -114,13 +120,10 @@ fn answer(chat: &mut Chat<'_>, text: &str, state: &AtomicU8, console: &Console) 
     let answered = chat.say(text, &mut tell);
     state.store(under_way::NOTHING, Ordering::SeqCst);
     match answered {
-        Ok(_) if heard.is_continue() => show("\n"),
-        Ok(_) => heard,
-        Err(error) => {
-            console.fail(&failure(error, "say less, or forget what was said with /reset"));
-            heard
-        }
+        Ok(_) => result("\n")?,
+        Err(error) => console.fail(&failure(error, "say less, or forget what was said with /reset")),
     }
+    Ok(heard)
 }
 
 /// Why there is no answer. A conversation that is too long is never cut; `hint` says what can be done about it.

@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::Path;
 
+use glassformer::formula::Position;
+use glassformer::formula::named::{self, Original};
 use serde_json::Value;
 
 use super::{command, decoder, finish, folder, run, run_into_closed_pipe, run_with_input, saved};
@@ -214,6 +216,50 @@ fn bad_wishes_are_refused_before_anything_is_written() {
     run(&["generate", "--model", &model("fill"), "cat"]).refused_with("needs a model with a decoder", "show");
     let ran = run_into_closed_pipe(&["generate", "--model", &story, "The cat"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    // Hardly any temperature is none: scores divided by it once were no numbers.
+    let cold = ask(&["--max-new-tokens", "6", "--temperature", "1e-40"]).ok();
+    assert_eq!(cold, ask(&["--max-new-tokens", "6", "--temperature", "0"]).ok());
+    let beams = ["--max-new-tokens", "6", "--beams", "2", "--temperature"];
+    let [cold, none] = ["1e-40", "0"].map(|x| ask(&[&beams[..], &[x]].concat()).ok());
+    assert_eq!(cold, none);
+}
+
+#[test]
+fn an_encoder_decoder_writes_as_far_as_it_has_positions() {
+    let mut formula = named::original(Original {
+        width: 8,
+        heads: 2,
+        hidden: 16,
+        source_layers: 1,
+        target_layers: 1,
+        source_vocabulary: 320,
+        target_vocabulary: 320,
+    });
+    let target = formula.target.as_mut().unwrap();
+    target.stack.position = Position::Learned { max: 40, offset: 0 };
+    let (_, here) = saved("writing_positions", formula);
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(format!("{}/{name}", model("languages")), format!("{here}/{name}")).unwrap();
+    }
+    let args = ["generate", "--model", &here, "--json", "--start", "2", "--suppress", "2", "The cat"];
+    for more in [&[][..], &["--max-new-tokens", "1000"]] {
+        let ids = outputs(&run(&[&args[..], more].concat()).ok())[0]["ids"].clone();
+        assert_eq!(ids.as_array().unwrap().len(), 39, "of 40 positions the start token has one");
+    }
+}
+
+/// A conversation into a full disk once ended as if all were well.
+#[test]
+#[cfg(target_os = "linux")]
+fn answers_that_cannot_be_written_are_a_failure() {
+    let input = folder("writing_full").join("said.txt");
+    fs::write(&input, "the cat\nthe dog\n").unwrap();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut chat = command(&["chat", "--model", &model("talk"), "--max-new-tokens", "4"]);
+    let output = chat.stdin(fs::File::open(&input).unwrap()).stdout(full()).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("cannot write the result"), "{err}");
 }
 
 /// All of these were once accepted, and did nothing.

@@ -109,7 +109,7 @@ impl Beams {
 
     /// The best continuations, or drawn ones, in the order in which they were found.
     fn find(&self, turn: &mut Turn<'_>, rows: &[f32], width: usize) -> Vec<Candidate> {
-        let sampling = turn.rules.decoding.sampling.filter(|sampling| sampling.temperature > 0.0);
+        let sampling = turn.rules.decoding.sampling.filter(Sampling::draws);
         let place = turn.new_tokens();
         let most = candidates(turn.rules.decoding, self.count).min(self.running.len() * width);
         let lanes: Vec<usize> = (0..self.running.len()).map(|beam| lane(turn, beam)).collect();

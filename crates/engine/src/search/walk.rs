@@ -106,9 +106,7 @@ fn change(turn: &mut Turn<'_>, lane: usize, row: &mut [f32]) {
 fn choose(turn: &mut Turn<'_>, row: &[f32], sequence: usize) -> Option<u32> {
     let place = turn.new_tokens();
     match &turn.rules.decoding.sampling {
-        Some(sampling) if sampling.temperature > 0.0 => {
-            draw(row, turn.scratch, (sampling.seed, sequence, place))
-        }
+        Some(sampling) if sampling.draws() => draw(row, turn.scratch, (sampling.seed, sequence, place)),
         Some(_) | None => Some(largest(row)).filter(|&id| row[id as usize] > f32::NEG_INFINITY),
     }
 }
