@@ -30,6 +30,7 @@ fn walk(model: &Model, source: &[u32], target: &[u32], detail: Detail) -> Walkth
         source: source.to_vec(),
         target: target.to_vec(),
         written: 2,
+        beams: 1,
         token: &name,
         detail,
     };
