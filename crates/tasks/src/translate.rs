@@ -171,15 +171,34 @@ impl Writer {
             _ if !languages::tokens(self.tokenizer()).is_empty() => {
                 Ok(Told { before: self.token("to", to)?.into_iter().collect(), ..plain })
             }
-            _ => match to.map(|to| ("to", to)).or(from.map(|from| ("from", from))) {
-                Some((option, name)) => Err(Error::Option {
-                    option,
-                    what: format!("{name:?} cannot be told to this model: it has no tokens for languages"),
-                    hint: "it translates one language into one; leave out from and to".to_owned(),
-                }),
-                None => Ok(plain),
-            },
+            _ => self.check_pair(from, to).map(|()| plain),
         }
+    }
+
+    /// A model that translates one language into one need not be told them, but whoever names others is mistaken.
+    fn check_pair(&self, from: Option<&str>, to: Option<&str>) -> Result<(), Error> {
+        let pair = self.tokenizer().languages();
+        let (source, target) = pair.unzip();
+        for (option, name, own, does) in [("to", to, target, "writes"), ("from", from, source, "reads")] {
+            let Some(name) = name else { continue };
+            if own.is_some_and(|own| languages::same(name, own)) {
+                continue;
+            }
+            let (what, hint) = match pair {
+                Some((source, target)) => (
+                    format!("{name:?} is not the language that this model {does}"),
+                    format!(
+                        "it translates {source} into {target}; leave out from and to, or take another model"
+                    ),
+                ),
+                None => (
+                    format!("{name:?} cannot be told to this model: it has no tokens for languages"),
+                    "it translates one language into one; leave out from and to".to_owned(),
+                ),
+            };
+            return Err(Error::Option { option, what, hint });
+        }
+        Ok(())
     }
 
     fn named(&self, option: &'static str, name: Option<&str>) -> Result<Option<Language>, Error> {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use glassformer_cpu::Cpu;
 use glassformer_engine::Finish;
-use glassformer_tasks::{Error, Generate, Input, Long, Reader, Split, Translate, Writer, silent};
+use glassformer_tasks::{Error, Files, Generate, Input, Long, Reader, Split, Translate, Writer, silent};
 use serde_json::Value;
 
 fn folder(name: &str) -> PathBuf {
@@ -145,6 +145,44 @@ fn languages_are_told_by_name() {
             translate(first, "en", unknown, Split::Long),
             Err(Error::Option { option: "to", .. })
         ));
+    }
+}
+
+/// Both were once ignored, and then refused whatever they were.
+#[test]
+fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
+    let file = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../translator/model");
+        std::fs::read(folder.join(name)).unwrap().leak()
+    };
+    let text = |name: &str| std::str::from_utf8(file(name)).unwrap();
+    let files = Files {
+        config: text("config.json"),
+        generation: text("generation_config.json"),
+        tokenizer: text("tokenizer.json"),
+        tokenizer_config: r#"{"eos_token": "</s>", "source_lang": "eng", "target_lang": "zh"}"#,
+        weights: file("model.safetensors"),
+    };
+    let writer = Writer::carried(&files, Arc::new(Cpu::new(2))).unwrap();
+    let translate = |from: Option<&str>, to: Option<&str>| {
+        let [from, to] = [from, to].map(|name| name.map(str::to_owned));
+        writer.translate(&["Hello"], &Translate { generate: writer.usual(), from, to, split: Split::Long })
+    };
+    let pairs =
+        [(Some("en"), Some("zh")), (Some("English"), Some("zho")), (None, Some("Chinese")), (None, None)];
+    for (from, to) in pairs {
+        assert_eq!(translate(from, to).unwrap(), ["你好"], "{from:?} {to:?}");
+    }
+    let others = [
+        (Some("en"), Some("de"), "to"),
+        (Some("zh"), None, "from"),
+        (None, Some("zh-Hant"), "to"),
+        (Some("Klingon"), Some("zh"), "from"),
+    ];
+    for (from, to, wrong) in others {
+        let Err(Error::Option { option, hint, .. }) = translate(from, to) else { panic!("{from:?} {to:?}") };
+        assert_eq!(option, wrong);
+        assert!(hint.starts_with("it translates eng into zh"), "{hint}");
     }
 }
 

@@ -323,6 +323,23 @@ fn languages_that_a_model_does_not_know_are_refused() {
     }
 }
 
+/// Most say which ones, and who names those is right.
+#[test]
+fn languages_that_a_folder_says_it_translates_are_accepted() {
+    let here = folder("writing_pair");
+    let carried = Path::new(env!("CARGO_MANIFEST_DIR")).join("../translator/model");
+    for name in ["config.json", "generation_config.json", "tokenizer.json", "model.safetensors"] {
+        fs::copy(carried.join(name), here.join(name)).unwrap();
+    }
+    let config = r#"{"eos_token": "</s>", "source_lang": "en", "target_lang": "zho"}"#;
+    fs::write(here.join("tokenizer_config.json"), config).unwrap();
+    let translate = ["translate", "--model", here.to_str().unwrap(), "Hello"];
+    assert_eq!(run(&[&translate[..], &["--from", "en", "--to", "zh"]].concat()).ok(), "你好\n");
+    for (flags, why) in [(["--to", "de"], "writes"), (["--from", "zh"], "reads")] {
+        run(&[&translate[..], &flags].concat()).refused_with(why, "en into zho");
+    }
+}
+
 /// In `examples/`, where a folder `en-zh` holds what the model was trained by, translating once failed.
 #[test]
 fn a_folder_named_as_the_carried_model_is_meant_where_it_holds_one() {
