@@ -14,7 +14,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use glassformer::cpu::narrow::Dot;
 use glassformer::formula::NAMES;
-use glassformer::translator;
 
 use crate::texts::Texts;
 
@@ -199,9 +198,9 @@ pub struct Explain {
     /// What the model reads; without it, document 2 is replayed
     #[arg(value_name = "TEXT")]
     pub text: Option<String>,
-    /// The model: a folder, a .gguf file, or en-zh, the translator that is part of this program
-    #[arg(long, value_name = "MODEL", default_value = translator::NAME, requires = "text")]
-    pub model: PathBuf,
+    /// The model: a folder, or a .gguf file; if not given, en-zh, the translator that is part of this program
+    #[arg(long, value_name = "MODEL", requires = "text")]
+    pub model: Option<PathBuf>,
     /// Every layer in full
     #[arg(long, requires = "text")]
     pub full: bool,
@@ -287,7 +286,7 @@ pub struct Generate {
     #[arg(long, value_name = "IDS", conflicts_with_all = ["texts", "file"])]
     pub ids: Option<String>,
     /// The source's ids; --ids is then what the target begins with, after --start
-    #[arg(long, value_name = "IDS")]
+    #[arg(long, value_name = "IDS", conflicts_with_all = ["texts", "file"])]
     pub source_ids: Option<String>,
     /// The id that the target begins with, where the model's files do not say it
     #[arg(long, value_name = "ID")]
@@ -301,8 +300,8 @@ pub struct Generate {
     /// A text that ends the text; may be repeated
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["ids", "source_ids"])]
     pub stop: Vec<String>,
-    /// Leave out the end of sources that are too long, instead of refusing them
-    #[arg(long)]
+    /// Leave out the end of sources that are too long, and the beginning of prompts, instead of refusing them
+    #[arg(long, conflicts_with_all = ["ids", "source_ids"])]
     pub truncate: bool,
     #[command(flatten)]
     pub decode: Decode,

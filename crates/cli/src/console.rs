@@ -104,6 +104,11 @@ impl Console {
         self.threads.unwrap_or_else(|| available_parallelism().map_or(1, NonZeroUsize::get))
     }
 
+    /// Whether `--dtype` says what weights are multiplied in.
+    pub fn is_dtype_given(&self) -> bool {
+        self.dtype != Dtype::Auto
+    }
+
     /// What runs the model at `path`.
     pub fn backend(&self, path: &Path) -> Cpu {
         if is_quantized(path) { self.quantized_backend() } else { self.exact_backend() }

@@ -61,10 +61,18 @@ fn open(
     Ok(checkpoint)
 }
 
-/// Whether `path` names the model that the program carries, and no model of the user's.
-pub fn is_carried(path: &Path) -> bool {
-    let known = ["config.json", "formula.toml"].iter().any(|name| path.join(name).is_file());
-    path == Path::new(glassformer::translator::NAME) && !known
+/// The path of a model of the user's; nothing where the one is meant that the program carries: by no path, or by its name. A
+/// folder of that name may be anything, such as the data that the model was trained on; it is meant where a model lies in it.
+pub fn own(path: Option<&Path>) -> Option<&Path> {
+    path.filter(|path| *path != Path::new(glassformer::translator::NAME) || holds_model(path))
+}
+
+/// Whether there are weights in `folder`, and what describes them.
+fn holds_model(folder: &Path) -> bool {
+    let described = ["config.json", "formula.toml"].iter().any(|name| folder.join(name).is_file());
+    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let weights = |end: &std::ffi::OsStr| ["safetensors", "bin", "gguf"].iter().any(|known| end == *known);
+    described && files.any(|file| file.extension().is_some_and(weights))
 }
 
 /// The model that the program carries.
@@ -82,13 +90,14 @@ pub fn reader(path: &Path, console: &Console) -> Result<Reader, Failure> {
     Ok(Reader::new(checkpoint, tokenizer, Arc::new(console.backend(path)))?)
 }
 
-/// Opens the model at `path` to write with the numbers that its weights stand for, whatever they are stored in.
-pub fn exact_writer(path: &Path, console: &Console) -> Result<Writer, Failure> {
+/// Opens the model at `path`, or the one that the program carries, to write with the numbers that its weights stand for,
+/// whatever they are stored in.
+pub fn exact_writer(path: Option<&Path>, console: &Console) -> Result<Writer, Failure> {
     let backend = Arc::new(console.exact_backend());
-    if is_carried(path) {
-        return Ok(Writer::carried(&glassformer::translator::FILES, backend)?);
+    match own(path) {
+        Some(path) => Ok(Writer::new(checkpoint(path, console)?, path, backend)?),
+        None => Ok(Writer::carried(&glassformer::translator::FILES, backend)?),
     }
-    Ok(Writer::new(checkpoint(path, console)?, path, backend)?)
 }
 
 /// Opens the model at `path` to write.

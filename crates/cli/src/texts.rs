@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::failure::Failure;
 
@@ -12,7 +12,7 @@ pub struct Texts {
     /// Texts; - reads standard input, a text a line. Without any, standard input is read
     #[arg(value_name = "TEXT", allow_hyphen_values = false)]
     pub texts: Vec<String>,
-    /// A file with a text on each line; may be repeated
+    /// A file with a text on each line, or - for standard input; may be repeated
     #[arg(long, short, value_name = "FILE")]
     pub file: Vec<PathBuf>,
 }
@@ -38,11 +38,16 @@ pub struct Reading {
 impl Texts {
     /// Opens all places; a file that is not there is told before any work is done.
     pub fn read(&self) -> Result<Reading, Failure> {
+        self.once()?;
         let mut places = Vec::new();
         for text in &self.texts {
             places.push(if text == "-" { stdin() } else { Place::Argument(text.clone()) });
         }
         for path in &self.file {
+            if is_stdin(path) {
+                places.push(stdin());
+                continue;
+            }
             let name = path.display().to_string();
             let file = File::open(path).map_err(|error| {
                 Failure::new(
@@ -66,11 +71,16 @@ impl Texts {
 
     /// The same texts, but each file and standard input as one text with all its lines.
     pub fn whole(&self) -> Result<Self, Failure> {
+        self.once()?;
         let mut texts = Vec::new();
         for text in &self.texts {
             texts.push(if text == "-" { all("standard input", io::stdin())? } else { text.clone() });
         }
         for path in &self.file {
+            if is_stdin(path) {
+                texts.push(all("standard input", io::stdin())?);
+                continue;
+            }
             let name = path.display().to_string();
             let file = File::open(path).map_err(|error| {
                 Failure::new(format!("cannot read {name}: {error}"), "--file takes a file of text")
@@ -82,6 +92,19 @@ impl Texts {
         }
         Ok(Self { texts, file: Vec::new() })
     }
+
+    /// Refuses to read standard input twice: it comes once, and whoever waits for it again waits for ever.
+    fn once(&self) -> Result<(), Failure> {
+        let texts = self.texts.iter().filter(|text| *text == "-").count();
+        if texts + self.file.iter().filter(|path| is_stdin(path)).count() > 1 {
+            return Err(Failure::new("- is given twice", "standard input can be read once; write - once"));
+        }
+        Ok(())
+    }
+}
+
+fn is_stdin(path: &Path) -> bool {
+    path == Path::new("-")
 }
 
 /// Everything that `name` holds, as one text.
@@ -110,7 +133,8 @@ impl Reading {
         Ok(texts)
     }
 
-    fn next(&mut self) -> Result<Option<String>, Failure> {
+    /// The next text.
+    pub fn next(&mut self) -> Result<Option<String>, Failure> {
         loop {
             match &mut self.current {
                 None => match self.places.next() {

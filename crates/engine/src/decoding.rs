@@ -100,7 +100,7 @@ pub enum EarlyStopping {
 /// How tokens are drawn: which are kept, in the order of these fields, and the seed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sampling {
-    /// What scores are divided by; 0 means the most likely token.
+    /// What scores are divided by; 0, or hardly more, means the most likely token.
     pub temperature: f64,
     /// Of the hundred likeliest, those that hold this share of the entropy are kept (top-H).
     pub top_h: Option<f64>,
@@ -118,6 +118,16 @@ pub struct Sampling {
     pub eta: f64,
     /// What is drawn: the same seed draws the same text, whatever else is under way.
     pub seed: u64,
+}
+
+/// The lowest temperature that is one: scores divided by less may be no numbers.
+const COLDEST: f64 = 1e-30;
+
+impl Sampling {
+    /// Whether there is anything to draw, and not the most likely token to take.
+    pub(crate) fn draws(&self) -> bool {
+        self.temperature >= COLDEST
+    }
 }
 
 impl Default for Sampling {

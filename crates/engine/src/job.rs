@@ -199,8 +199,15 @@ impl Job {
 
     /// What was found.
     pub fn finish(self) -> Event {
-        let outputs = self.search.into_outputs(self.request.decoding.returns);
-        Event::Done { request: self.number, outputs }
+        let (request, decoding) = (self.number, &self.request.decoding);
+        let outputs = self.search.into_outputs(decoding.returns);
+        if outputs.is_empty() {
+            let what =
+                format!("length_penalty {} leaves no beam a score that is a number", decoding.length_penalty);
+            let hint = "use a length penalty nearer to 0".into();
+            return Event::Failed { request, error: Error::Request { request, what, hint } };
+        }
+        Event::Done { request, outputs }
     }
 }
 

@@ -168,7 +168,7 @@ pub enum Event {
     Done {
         /// The request's number.
         request: usize,
-        /// What was generated, best first.
+        /// What was generated, best first: one text or more.
         outputs: Vec<Generated>,
     },
     /// The request could not be answered; others are not concerned.

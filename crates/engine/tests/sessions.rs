@@ -312,3 +312,43 @@ fn what_fails_fails_alone() {
     assert_eq!(failed.len(), 1);
     assert!(failed[0].0 == 1 && failed[0].1.contains("every token is ruled out"), "{failed:?}");
 }
+
+/// Greedy search once wrote a token that was ruled out, and beams gave no text at all.
+#[test]
+fn where_every_token_is_ruled_out_every_search_fails() {
+    let model = Model::random(named::llama(SIZE, 1), 11).expect("the formula works");
+    let suppress: Vec<u32> = (0..31).collect();
+    let greedy = Decoding { suppress, ..Decoding::greedy(None, 6) };
+    // A penalty asks for all scores where a short list of the largest would do.
+    let all_scores = Decoding { repetition_penalty: 1.5, ..greedy.clone() };
+    let beams = Decoding { beams: 2, ..greedy.clone() };
+    let all_beams = Decoding { beams: 2, ..all_scores.clone() };
+    let groups = Decoding { groups: 2, diversity_penalty: 0.5, ..beams.clone() };
+    for decoding in [greedy, all_scores, beams, all_beams, groups] {
+        let requests = vec![Request::prompt(vec![5, 6, 7], decoding)];
+        let room = Room::of(model.formula(), &requests, 2);
+        let generator = Generator::new(&model, &Cpu::new(1), room).expect("it prepares");
+        let error = generator.run(requests).expect_err("nothing can be written").to_string();
+        assert!(error.contains("every token is ruled out"), "{error}");
+    }
+}
+
+/// Scores below −10⁹ were once taken for beams that must not win, and nothing was found.
+#[test]
+fn a_length_penalty_far_below_zero_leaves_a_text() {
+    let model = Model::random(named::llama(SIZE, 1), 11).expect("the formula works");
+    let ask = |length_penalty: f64| {
+        let decoding = Decoding { beams: 2, returns: 2, length_penalty, ..Decoding::greedy(None, 9) };
+        let requests = vec![Request::prompt(vec![5, 6, 7], decoding)];
+        let room = Room::of(model.formula(), &requests, 2);
+        Generator::new(&model, &Cpu::new(1), room).expect("it prepares").run(requests)
+    };
+    let ids = |found: &[Generated]| found.iter().map(|found| found.ids.clone()).collect::<Vec<_>>();
+    // All texts are as long as they may be, so their order does not depend on the penalty.
+    let wanted = ask(1.0).expect("it runs").remove(0);
+    let found = ask(-12.0).expect("it runs").remove(0);
+    assert_eq!(ids(&found), ids(&wanted));
+    assert!(found[0].score.is_some_and(|score| score.is_finite() && score < -1e9), "{found:?}");
+    let error = ask(-300.0).expect_err("no score is a number").to_string();
+    assert!(error.contains("length_penalty -300"), "{error}");
+}

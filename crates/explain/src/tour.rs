@@ -22,6 +22,8 @@ pub struct Tour<'t> {
     pub target: Vec<u32>,
     /// How many tokens of `target` it wrote.
     pub written: usize,
+    /// How many beams the search followed; 1 where it took the most likely token each time.
+    pub beams: usize,
     /// What a token is called.
     pub token: &'t dyn Fn(u32) -> String,
     /// How much of the layers is told.
@@ -216,13 +218,25 @@ impl Tour<'_> {
                 en: format!("After {} comes {name}", before.join(" ")),
                 zh: format!("{} 之后是 {name}", before.join(" ")),
             },
-            text: Vec::new(),
+            text: self.search().filter(|_| first).into_iter().collect(),
             facts: vec![Fact {
                 name: Text { en: "chosen".into(), zh: "选中".into() },
                 text: Text::same(format!("{name}  {:.4}", row[chosen as usize % width.max(1)])),
             }],
             tensors,
             claims: Vec::new(),
+        })
+    }
+
+    /// What a reader should know of a search that looks further than a word.
+    fn search(&self) -> Option<Text> {
+        let beams = self.beams;
+        (beams > 1).then(|| Text {
+            en: format!(
+                "The search followed {beams} beams and took the best text as a whole: a word need not be the likeliest at its \
+                 place."
+            ),
+            zh: format!("束搜索同时跟踪 {beams} 条路径，取整体最佳的一条：其中的词不一定是该处概率最大的。"),
         })
     }
 

@@ -54,7 +54,11 @@ impl Trace {
     /// # Errors
     /// If the model cannot run the sequence.
     pub fn run(model: &Model, backend: &dyn Backend, sequence: &Sequence) -> Result<Self, Error> {
-        let words = matches!(model.formula().head, Head::Words { .. });
+        let words = match model.formula().head {
+            // What the second calls scores are logarithms of probabilities already; their softmax is what they stand for.
+            Head::Words { .. } | Head::Adaptive { .. } => true,
+            Head::Rows | Head::Classes { .. } | Head::Tags { .. } | Head::Spans => false,
+        };
         let graph = model.graph(Purpose::Whole)?;
         let graph = if words { with_probabilities(&graph)? } else { Graph::clone(&graph) };
         let names = computed(&graph);

@@ -2,7 +2,8 @@
 
 use glassformer_engine::Sequence;
 use glassformer_explain::{Detail, Lang, Paint, Style, Terminal, Tour, Trace, Walkthrough};
-use glassformer_formula::named::{Original, Size, gpt2, original};
+use glassformer_formula::Clusters;
+use glassformer_formula::named::{Original, Size, gpt2, original, transformer_xl};
 use glassformer_graph::Reference;
 use glassformer_model::Model;
 
@@ -30,6 +31,7 @@ fn walk(model: &Model, source: &[u32], target: &[u32], detail: Detail) -> Walkth
         source: source.to_vec(),
         target: target.to_vec(),
         written: 2,
+        beams: 1,
         token: &name,
         detail,
     };
@@ -82,6 +84,21 @@ fn candidates_are_the_largest_of_the_run() {
         assert_eq!(looks.shape, [2, 3], "heads and words of the source");
         let sums = looks.numbers.chunks(3).map(|row| row.iter().sum::<f32>());
         assert!(sums.into_iter().all(|sum| (sum - 1.0).abs() < 1e-5));
+    }
+}
+
+/// A head in clusters was once taken for one that scores no words.
+#[test]
+fn an_adaptive_softmax_has_candidates_too() {
+    let size = Size { width: 8, heads: 2, hidden: 16, layers: 1, vocabulary: 9, length: 8 };
+    let clusters = Clusters { cuts: vec![3, 6], divisor: 2, width: None };
+    let model = Model::random(transformer_xl(size, clusters), 3).expect("the formula works");
+    let told = walk(&model, &[], &[4, 5, 6, 7], Detail::All);
+    for word in ["word 1", "word 2"] {
+        let step = told.steps.iter().find(|step| step.section == word).expect("it is told");
+        let shown = step.tensors.iter().find(|shown| shown.style == Style::Bars).expect("with candidates");
+        let sum: f32 = shown.numbers.iter().sum();
+        assert!(shown.numbers.iter().all(|p| *p > 0.0) && sum < 1.0, "{:?}", shown.numbers);
     }
 }
 

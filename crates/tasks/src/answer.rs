@@ -77,6 +77,11 @@ impl Reader {
         let mut windows = Vec::new();
         for (pair, (question, context)) in pairs.iter().enumerate() {
             let tokens = self.tokenizer().encode_pair(question, context, Special::Add)?;
+            if !tokens.parts.contains(&Some(Part::Second)) {
+                let (what, hint) =
+                    ("its context is empty".to_owned(), "give a text to answer from".to_owned());
+                return Err(Error::Text { text: pair, what, hint });
+            }
             let parts = cut(&tokens, limit, options.overlap.min(limit / 2)).map_err(|what| {
                 let hint = "shorten the question".to_owned();
                 Error::Text { text: pair, what, hint }
@@ -120,9 +125,6 @@ fn cut(tokens: &Encoding, limit: usize, overlap: usize) -> Result<Vec<Encoding>,
     let inside = |at: &usize| tokens.parts[*at] == Some(Part::Second);
     let places: Vec<usize> = (0..tokens.len()).filter(inside).collect();
     let around = tokens.len() - places.len();
-    if places.is_empty() {
-        return Err("its context is empty".to_owned());
-    }
     if tokens.len() <= limit {
         return Ok(vec![tokens.clone()]);
     }
@@ -176,7 +178,7 @@ impl Scores {
         let inside = |at: usize| tokens.parts[at] == Some(Part::Second);
         let mut spans = Vec::new();
         for first in (0..tokens.len()).filter(|&at| inside(at)) {
-            let end = (first + options.longest).min(tokens.len());
+            let end = first.saturating_add(options.longest).min(tokens.len());
             for last in (first..end).filter(|&at| inside(at)) {
                 spans.push((first, last, self.first[first] * self.last[last]));
             }

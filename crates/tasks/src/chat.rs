@@ -98,6 +98,7 @@ impl Chat<'_> {
         options.decoding.returns = 1;
         let mut heard = |_: usize, piece: &str| tell(piece);
         let mut written = self.writer.write(vec![prompt], &options, &mut heard)?;
+        // Whatever did not fail has written a text.
         Ok(written.remove(0).remove(0))
     }
 }

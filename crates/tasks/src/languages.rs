@@ -130,7 +130,22 @@ impl Language {
             "cmn" | "mandarin" | "中文" | "简体中文" | "simplified chinese" => return Self::of("zh"),
             _ => {}
         }
-        let code = name.split('-').next().unwrap_or_default();
+        let code = match name.split('-').next().unwrap_or_default() {
+            // The table has the member of a group that NLLB names; Marian and most people name the group.
+            "ara" => "ar",
+            "aze" => "az",
+            "fas" => "fa",
+            "lav" => "lv",
+            "mon" => "mn",
+            "msa" => "ms",
+            "nep" => "ne",
+            "nor" => "no",
+            "pus" => "ps",
+            "sqi" => "sq",
+            "swa" => "sw",
+            "uzb" => "uz",
+            code => code,
+        };
         let known = |language: &&Self| {
             language.two == code || language.three == code || language.name.to_lowercase() == name
         };
@@ -170,6 +185,14 @@ pub(crate) fn token(name: &str, tokenizer: &Tokenizer) -> Option<u32> {
     Language::of(name).and_then(|language| language.token(tokenizer)).or_else(|| tokenizer.id(name))
 }
 
+/// Whether two names mean one language: one that is known by any of its names, another as it is written.
+pub(crate) fn same(name: &str, other: &str) -> bool {
+    match (Language::of(name), Language::of(other)) {
+        (None, None) => name.eq_ignore_ascii_case(other),
+        (name, other) => name == other,
+    }
+}
+
 /// The tokens of a vocabulary that stand for languages, for a hint.
 pub(crate) fn tokens(tokenizer: &Tokenizer) -> Vec<&'static str> {
     let known = |language: &&Language| language.token(tokenizer).is_some();
@@ -196,6 +219,17 @@ mod tests {
         );
         assert_eq!(Language::of("English").unwrap().spellings()[..2], ["eng_Latn", "en_XX"]);
         assert_eq!(Language::of("Klingon"), None);
+    }
+
+    #[test]
+    fn a_language_is_the_same_by_any_of_its_names() {
+        for (name, other) in [("en", "eng"), ("German", "deu"), ("zh", "zho"), ("ar", "ara"), ("tlh", "TLH")]
+        {
+            assert!(same(name, other) && same(other, name), "{name} {other}");
+        }
+        for (name, other) in [("en", "de"), ("zh-Hant", "zho"), ("fr", "ROMANCE"), ("Klingon", "zle")] {
+            assert!(!same(name, other) && !same(other, name), "{name} {other}");
+        }
     }
 
     #[test]

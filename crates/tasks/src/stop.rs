@@ -102,6 +102,11 @@ impl Held {
         Ok(self.show(0))
     }
 
+    /// Whether no token has come.
+    pub fn is_empty(&self) -> bool {
+        self.ids.is_empty()
+    }
+
     /// What was written before somebody broke it off.
     pub fn broken_off(&self) -> Written {
         let (text, ids) = (self.text.clone(), self.ids.clone());

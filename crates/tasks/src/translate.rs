@@ -6,7 +6,7 @@ use glassformer_tokens::Special;
 
 use crate::sentences::{Piece, joiner, split};
 use crate::writer::{bare, silent};
-use crate::{Error, Generate, Language, Writer, languages};
+use crate::{Error, Generate, Language, Writer, Written, languages};
 
 /// A line of more tokens than this is translated sentence by sentence: translators are trained on sentences.
 const WHOLE: usize = 96;
@@ -166,14 +166,39 @@ impl Writer {
                     (None, _) => Ok(Told { first, ..plain }),
                 }
             }
-            // Marian is told the language to write by a token before the source, where there are several.
-            _ => match to {
-                Some(to) if !languages::tokens(self.tokenizer()).is_empty() => {
-                    Ok(Told { before: self.token("to", Some(to))?.into_iter().collect(), ..plain })
-                }
-                _ => Ok(plain),
-            },
+            // Marian is told the language to write by a token before the source, where there are several. What it reads it is
+            // never told.
+            _ if !languages::tokens(self.tokenizer()).is_empty() => {
+                Ok(Told { before: self.token("to", to)?.into_iter().collect(), ..plain })
+            }
+            _ => self.check_pair(from, to).map(|()| plain),
         }
+    }
+
+    /// A model that translates one language into one need not be told them, but whoever names others is mistaken.
+    fn check_pair(&self, from: Option<&str>, to: Option<&str>) -> Result<(), Error> {
+        let pair = self.tokenizer().languages();
+        let (source, target) = pair.unzip();
+        for (option, name, own, does) in [("to", to, target, "writes"), ("from", from, source, "reads")] {
+            let Some(name) = name else { continue };
+            if own.is_some_and(|own| languages::same(name, own)) {
+                continue;
+            }
+            let (what, hint) = match pair {
+                Some((source, target)) => (
+                    format!("{name:?} is not the language that this model {does}"),
+                    format!(
+                        "it translates {source} into {target}; leave out from and to, or take another model"
+                    ),
+                ),
+                None => (
+                    format!("{name:?} cannot be told to this model: it has no tokens for languages"),
+                    "it translates one language into one; leave out from and to".to_owned(),
+                ),
+            };
+            return Err(Error::Option { option, what, hint });
+        }
+        Ok(())
     }
 
     fn named(&self, option: &'static str, name: Option<&str>) -> Result<Option<Language>, Error> {
@@ -245,6 +270,7 @@ impl Writer {
         let mut options = options.clone();
         options.decoding.returns = 1;
         let written = self.generate(&texts, &options, &mut silent)?;
-        Ok(written.into_iter().map(|mut texts| texts.remove(0).text.trim().to_owned()).collect())
+        let best = |texts: &Vec<Written>| texts.first().map_or("", |best| best.text.trim()).to_owned();
+        Ok(written.iter().map(best).collect())
     }
 }

@@ -59,7 +59,8 @@ pub struct Generate {
     pub stop: Vec<String>,
     /// What a text that an encoder-decoder writes begins with.
     pub prefix: String,
-    /// What is done with a source that is too long.
+    /// What is done with a source or a prompt that is too long. A prompt loses its beginning: what is written goes on from its
+    /// end.
     pub long: Long,
 }
 
@@ -216,12 +217,16 @@ impl Writer {
                     }
                     Event::Token { .. } => {}
                     Event::Done { request, outputs } => {
-                        let rest = held[request].rest(&self.tokenizer)?;
+                        let written = |output| self.written(&prompts[request], output, &options.stop);
+                        answers[request] = outputs.into_iter().map(written).collect::<Result<_, _>>()?;
+                        let rest = match answers[request].first() {
+                            // Which beam is the best is known only now, so nothing of it was told.
+                            Some(best) if held[request].is_empty() => best.text.clone(),
+                            Some(_) | None => held[request].rest(&self.tokenizer)?,
+                        };
                         if !rest.is_empty() {
                             let _ = tell(request, &rest);
                         }
-                        let written = |output| self.written(&prompts[request], output, &options.stop);
-                        answers[request] = outputs.into_iter().map(written).collect::<Result<_, _>>()?;
                     }
                     Event::Failed { error, .. } => return Err(error.into()),
                 }
@@ -248,13 +253,35 @@ impl Writer {
                 ids.extend(last);
             }
             let prefix = self.tokenizer.encode_target(&options.prefix, Special::Leave)?.ids;
-            return Ok(Request { stopper, ..Request::source(ids, &prefix, decoding)? });
+            let mut request = Request { stopper, ..Request::source(ids, &prefix, decoding)? };
+            // A text may always be as long as the model can write; asking for more is no mistake.
+            let target = self.checkpoint.model.formula().target.as_ref();
+            if let Some(limit) = target.and_then(|side| side.stack.position.count()) {
+                let (decoding, begun) = (&mut request.decoding, request.prompt.len());
+                decoding.max_new_tokens =
+                    decoding.max_new_tokens.map(|new| new.min(limit.saturating_sub(begun).max(1)));
+                decoding.max_length = decoding.max_length.map(|length| length.min(limit));
+            }
+            return Ok(request);
+        }
+        if !options.prefix.is_empty() {
+            return Err(Error::Option {
+                option: "prefix",
+                what: "is for encoder-decoders, and this model continues what it reads".to_owned(),
+                hint: "write it at the end of the prompt".to_owned(),
+            });
         }
         if let Some(limit) = limit {
             if tokens >= limit {
-                return Err(too_long(limit));
+                if options.long == Long::Refuse || limit < 2 {
+                    return Err(too_long(limit));
+                }
+                // What is to be written gets its room, but at most half of all; a token that begins every text stays.
+                let new = decoding.max_new_tokens.unwrap_or(1).clamp(1, limit / 2);
+                let first = usize::from(self.tokenizer.special().bos == ids.first().copied());
+                ids.drain(first..first + tokens - (limit - new));
             }
-            // A text may always be as long as the model can write; asking for more is no mistake.
+            let tokens = ids.len();
             decoding.max_new_tokens = decoding.max_new_tokens.map(|new| new.min(limit - tokens));
         }
         Ok(Request { stopper, ..Request::prompt(ids, decoding) })

@@ -69,7 +69,7 @@ impl Tokenizer {
             return byte_level(&vocabulary, &merges, config);
         }
         if let Some(tokenizer) = ctranslate2(folder)? {
-            return Ok(tokenizer);
+            return Ok(tokenizer.told(&config));
         }
         let model = MODELS.iter().find_map(|name| folder.has(name));
         let model = match model {

@@ -20,6 +20,7 @@ pub struct Tokenizer {
     vocabulary: Arc<Vocabulary>,
     special: SpecialIds,
     model_max_length: Option<usize>,
+    languages: Option<(String, String)>,
     tidy: bool,
 }
 
@@ -98,21 +99,24 @@ impl Tokenizer {
         };
         let tidy = config.flag("clean_up_tokenization_spaces") == Some(true) && !library.keeps_spaces();
         let engine = Engine::Library(Box::new(library));
-        Ok(Self { engine, vocabulary: Arc::new(vocabulary), special, model_max_length: None, tidy }
-            .limited(config))
+        let vocabulary = Arc::new(vocabulary);
+        Ok(Self { engine, vocabulary, special, model_max_length: None, languages: None, tidy }.told(config))
     }
 
     pub(crate) fn from_pieces(pieces: Pieced, special: SpecialIds, config: &Config) -> Self {
         let tidy = config.flag("clean_up_tokenization_spaces") == Some(true);
         let vocabulary = pieces.source.vocabulary.clone();
         let engine = Engine::Pieced(Box::new(pieces));
-        Self { engine, vocabulary, special, model_max_length: None, tidy }.limited(config)
+        Self { engine, vocabulary, special, model_max_length: None, languages: None, tidy }.told(config)
     }
 
-    fn limited(mut self, config: &Config) -> Self {
+    /// With what the configuration says of the model rather than of its tokens.
+    pub(crate) fn told(mut self, config: &Config) -> Self {
         // The reference writes 1e30 for "no limit".
         self.model_max_length =
             config.number("model_max_length").and_then(|length| usize::try_from(length).ok());
+        let language = |key| Some(config.value(key)?.as_str()?.to_owned());
+        self.languages = language("source_lang").zip(language("target_lang"));
         self
     }
 
@@ -237,6 +241,12 @@ impl Tokenizer {
     /// The longest sequence that the model was made for, where `tokenizer_config.json` says so.
     pub fn model_max_length(&self) -> Option<usize> {
         self.model_max_length
+    }
+
+    /// The language that the model reads and the one that it writes, where `tokenizer_config.json` says both, as Marian's
+    /// does: `en` and `de`, or `eng` and `deu`.
+    pub fn languages(&self) -> Option<(&str, &str)> {
+        self.languages.as_ref().map(|(source, target)| (source.as_str(), target.as_str()))
     }
 }
 

@@ -98,6 +98,24 @@ fn cutting_and_padding_are_reported_and_not_done() {
 }
 
 #[test]
+fn languages_are_reported_where_the_configuration_says_them() {
+    assert_eq!(opened("wordpiece-cased").languages(), None);
+    assert_eq!(opened("marian").languages(), Some(("zh", "en")));
+    let (own, pair) = (fixture("ctranslate2"), fixture("marian"));
+    let folder = folder_of(
+        "ctranslate2-languages",
+        &[
+            (&own.join("shared_vocabulary.json"), "shared_vocabulary.json"),
+            (&pair.join("source.spm"), "source.spm"),
+            (&pair.join("target.spm"), "target.spm"),
+            (&pair.join("tokenizer_config.json"), "tokenizer_config.json"),
+        ],
+    );
+    assert_eq!(Tokenizer::open(&folder).unwrap().languages(), Some(("zh", "en")));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
 fn vocabularies_can_be_gone_through() {
     for name in ["gpt2", "llama", "marian", "json-unigram"] {
         let tokenizer = opened(name);

@@ -130,6 +130,17 @@ impl Decode {
         Ok(())
     }
 
+    /// The same for a verb that gives one result for each text.
+    pub fn apply_for_one(&self, decoding: &mut Decoding) -> Result<(), Failure> {
+        match self.returns {
+            None | Some(1) => self.apply(decoding),
+            Some(count) => Err(Failure::new(
+                format!("--returns {count}: this verb gives one result for each text"),
+                "`glassformer generate` gives several; leave --returns out",
+            )),
+        }
+    }
+
     fn sampling(&self, before: Option<Sampling>) -> Option<Sampling> {
         let numbers = [self.temperature, self.top_p, self.min_p, self.typical_p];
         let asked = numbers.iter().any(Option::is_some) || self.top_k.is_some() || self.seed.is_some();

@@ -3,7 +3,6 @@
 use std::path::PathBuf;
 
 use clap::ValueEnum;
-use glassformer::translator;
 
 use super::decode::Decode;
 use crate::texts::Texts;
@@ -37,9 +36,9 @@ Examples:
 
 #[derive(clap::Args)]
 pub struct Translate {
-    /// The model: a folder, a .gguf file, or en-zh, the one that is part of this program
-    #[arg(long, value_name = "MODEL", default_value = translator::NAME)]
-    pub model: PathBuf,
+    /// The model: a folder, or a .gguf file; if not given, en-zh, the one that is part of this program
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<PathBuf>,
     #[command(flatten)]
     pub texts: Texts,
     /// The language of the texts, where the model reads several: en, zh, zh-Hant, Chinese
@@ -96,7 +95,7 @@ pub struct Chat {
     /// The model: a folder, or a .gguf file
     #[arg(long, value_name = "MODEL")]
     pub model: PathBuf,
-    /// What to say, one after the other; without it, a conversation on the terminal
+    /// What to say, one after the other; - reads standard input, a message a line. Without any, a conversation on the terminal
     #[arg(value_name = "TEXT")]
     pub texts: Vec<String>,
     /// What the model is to be

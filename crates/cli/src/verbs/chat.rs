@@ -5,14 +5,15 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-use glassformer::tasks::Chat;
+use glassformer::tasks::{self, Chat};
 
 use super::write::{show, value};
 use crate::args;
-use crate::console::Console;
+use crate::console::{Console, result};
 use crate::failure::Failure;
 use crate::load;
 use crate::outputs::{Form, Outputs};
+use crate::texts::Texts;
 
 const HELP: &str = "\
 /reset          forget what was said
@@ -30,7 +31,7 @@ mod under_way {
 pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
     let writer = load::writer(&args.model, console)?;
     let mut options = writer.usual();
-    args.decode.apply(&mut options.decoding)?;
+    args.decode.apply_for_one(&mut options.decoding)?;
     options.stop.extend(args.stop.iter().cloned());
     let mut chat = writer.chat(options)?;
     if let Some(system) = &args.system {
@@ -40,9 +41,11 @@ pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
         return talk(&mut chat, console);
     }
     let mut outputs = Outputs::new(Form::of(args.json));
-    for (index, text) in args.texts.iter().enumerate() {
+    let mut reading = Texts { texts: args.texts.clone(), file: Vec::new() }.read()?;
+    while let Some(text) = reading.next()?.filter(|_| !outputs.closed()) {
         let mut tell = |piece: &str| if args.json { ControlFlow::Continue(()) } else { show(piece) };
-        let written = chat.say(text, &mut tell)?;
+        let written = chat.say(&text, &mut tell).map_err(|error| failure(error, "say less"))?;
+        let index = outputs.count();
         outputs.push(|| "\n".to_owned(), || value(index, &written))?;
     }
     outputs.finish()
@@ -89,7 +92,7 @@ fn talk(chat: &mut Chat<'_>, console: &Console) -> Result<(), Failure> {
                 console.note(&format!("{command} is no command; /help lists them"));
             }
             _ => {
-                if answer(chat, line, &state, console).is_break() {
+                if answer(chat, line, &state, console)?.is_break() {
                     return Ok(());
                 }
             }
@@ -97,8 +100,14 @@ fn talk(chat: &mut Chat<'_>, console: &Console) -> Result<(), Failure> {
     }
 }
 
-/// One answer. A message that cannot be answered is told, and the conversation goes on; it breaks off where nobody reads.
-fn answer(chat: &mut Chat<'_>, text: &str, state: &AtomicU8, console: &Console) -> ControlFlow<()> {
+/// One answer. A message that cannot be answered is told, and the conversation goes on; it breaks off where nobody reads, and
+/// fails where answers cannot be written.
+fn answer(
+    chat: &mut Chat<'_>,
+    text: &str,
+    state: &AtomicU8,
+    console: &Console,
+) -> Result<ControlFlow<()>, Failure> {
     state.store(under_way::ANSWER, Ordering::SeqCst);
     let mut heard = ControlFlow::Continue(());
     let mut tell = |piece: &str| {
@@ -111,11 +120,19 @@ fn answer(chat: &mut Chat<'_>, text: &str, state: &AtomicU8, console: &Console) 
     let answered = chat.say(text, &mut tell);
     state.store(under_way::NOTHING, Ordering::SeqCst);
     match answered {
-        Ok(_) if heard.is_continue() => show("\n"),
-        Ok(_) => heard,
-        Err(error) => {
-            console.fail(&error.into());
-            heard
-        }
+        Ok(_) => result("\n")?,
+        Err(error) => console.fail(&failure(error, "say less, or forget what was said with /reset")),
+    }
+    Ok(heard)
+}
+
+/// Why there is no answer. A conversation that is too long is never cut; `hint` says what can be done about it.
+fn failure(error: tasks::Error, hint: &str) -> Failure {
+    match error {
+        tasks::Error::Long { tokens, limit, .. } => Failure::new(
+            format!("the conversation has {tokens} tokens, and the model reads {limit} at most"),
+            hint,
+        ),
+        error => error.into(),
     }
 }

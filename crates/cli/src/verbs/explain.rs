@@ -1,7 +1,7 @@
 //! `glassformer explain`: a run of any model that writes, or document 2, replayed.
 
 use glassformer::explain::{Detail, Terminal, Tour, Walkthrough, document2, json};
-use glassformer::tasks::silent;
+use glassformer::tasks::{self, silent};
 use glassformer::tokens::Special;
 use glassformer::{Decoding, Finish, Writer};
 
@@ -15,7 +15,7 @@ const MOST_TOKENS: usize = 256;
 
 pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
     let walkthrough = match &args.text {
-        Some(text) => tour(args, text, &load::exact_writer(&args.model, console)?, console)?,
+        Some(text) => tour(args, text, &load::exact_writer(args.model.as_deref(), console)?, console)?,
         None => document2::walkthrough(&console.exact_backend())?,
     };
     let terminal = Terminal { lang: language(args.lang), paint: console.result_paint(), width: width() };
@@ -30,7 +30,7 @@ pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
     result(&text)
 }
 
-/// What `writer` makes of `text`, always with its most likely token, and every number on the way.
+/// What `writer` makes of `text` by its usual search, but without drawing, and every number on the way.
 fn tour(args: &Explain, text: &str, writer: &Writer, console: &Console) -> Result<Walkthrough, Failure> {
     if text.trim().is_empty() {
         return Err(Failure::new(
@@ -44,23 +44,21 @@ fn tour(args: &Explain, text: &str, writer: &Writer, console: &Console) -> Resul
         return Err(Failure::new(found, format!("a walk takes {MOST_TOKENS} at most; give a sentence")));
     }
     let mut options = writer.usual();
-    options.decoding = Decoding {
-        beams: 1,
-        groups: 1,
-        returns: 1,
-        diversity_penalty: 0.0,
-        sampling: None,
-        max_new_tokens: Some(usize::from(args.max_new_tokens)),
-        ..options.decoding
-    };
-    let mut written = writer.generate(&[text], &options, &mut silent)?.remove(0).remove(0);
-    if written.finish == Finish::Length {
-        console.note(&format!(
-            "the answer goes on after {} tokens; --max-new-tokens tells more",
-            written.ids.len()
-        ));
-    }
+    let (most, beams) = (usize::from(args.max_new_tokens), options.decoding.beams);
+    // Which beam is the best is known at the end alone. Of the most likely tokens the first ones are enough.
+    let max_new_tokens = if beams > 1 { options.decoding.max_new_tokens } else { Some(most) };
+    options.decoding = Decoding { returns: 1, sampling: None, max_new_tokens, ..options.decoding };
+    let written = writer.generate(&[text], &options, &mut silent).map_err(|error| match error {
+        tasks::Error::Long { .. } => Failure::new(error.to_string(), "give a shorter text"),
+        error => error.into(),
+    });
+    let mut written = written?.remove(0).remove(0);
+    let goes_on = written.finish == Finish::Length || written.ids.len() > most;
+    written.ids.truncate(most);
     let count = written.ids.len();
+    if goes_on {
+        console.note(&format!("the answer goes on after {count} tokens; --max-new-tokens tells more"));
+    }
     let (source, mut target) = if writer.reads_source() {
         (read, options.decoding.start.into_iter().collect())
     } else {
@@ -70,6 +68,6 @@ fn tour(args: &Explain, text: &str, writer: &Writer, console: &Console) -> Resul
     let token = |id: u32| writer.tokenizer().token(id).map_or_else(|| id.to_string(), str::to_owned);
     let detail = if args.full { Detail::All } else { Detail::First };
     let answer = written.text.trim();
-    let tour = Tour { text, answer, source, target, written: count, token: &token, detail };
+    let tour = Tour { text, answer, source, target, written: count, beams, token: &token, detail };
     Ok(tour.walk(&writer.checkpoint().model, &console.exact_backend())?)
 }

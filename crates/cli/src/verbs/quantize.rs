@@ -28,24 +28,35 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     check(model, &args.out)?;
     let texts = texts(args)?;
     let checkpoint = load::checkpoint(model, console)?;
-    copy_beside(model, &args.out)?;
-    let written = how.write(&checkpoint.model, &args.out.join("model.safetensors"))?;
-    let logits = if texts.is_empty() {
+    let shared = checkpoint.model.clone();
+    // All that can be wrong with what was given is found before anything is written.
+    let before = if texts.is_empty() {
         None
     } else {
-        let [before, after] = BOTH.map(|precision| Arc::new(console.cpu(precision)));
-        let before = Reader::new(checkpoint, tasks::tokenizer(model)?, before)?;
-        let after = Reader::open(&args.out, after)?;
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        Some(before.compare(&after, &texts)?)
+        let cpu = Arc::new(console.cpu(BEFORE));
+        Some(Reader::new(checkpoint, tasks::tokenizer(model)?, cpu)?)
     };
-    let scores = scores(args, console)?;
+    let scores_before = scores(args, (model, BEFORE), console)?;
+    copy_beside(model, &args.out)?;
+    let written = how.write(&shared, &args.out.join("model.safetensors"))?;
+    let compare = |before: Reader| {
+        let after = Reader::open(&args.out, Arc::new(console.cpu(AFTER)))?;
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        before.compare(&after, &texts)
+    };
+    let logits = before.map(compare).transpose()?;
+    let scores_after = scores(args, (&args.out, AFTER), console)?;
+    let both = |((name, before), (_, after)): (Score, Score)| (name, [before, after]);
+    let scores = scores_before.into_iter().zip(scores_after).map(both).collect();
     let told = Told { written, texts: texts.len(), logits, scores };
     result(&if args.json { format!("{}\n", told.json()) } else { told.lines() })
 }
 
-/// What the model runs in, and what was made of it.
-const BOTH: [Precision; 2] = [Precision::F32, Precision::Stored];
+/// What the model runs in.
+const BEFORE: Precision = Precision::F32;
+
+/// What runs in that was made of it.
+const AFTER: Precision = Precision::Stored;
 
 /// Refuses models that are no folders of full weights, and to write over the model itself.
 fn check(model: &Path, out: &Path) -> Result<(), Failure> {
@@ -89,11 +100,15 @@ fn texts(args: &Args) -> Result<Vec<String>, Failure> {
     }
 }
 
-/// A score by name, of the model and of what was made of it.
-type Score = (String, [f64; 2]);
+/// A score by name.
+type Score = (String, f64);
 
-/// The scores of both models on the data that was given.
-fn scores(args: &Args, console: &Console) -> Result<Vec<Score>, Failure> {
+/// The scores of a model on the data that was given.
+fn scores(
+    args: &Args,
+    (model, precision): (&Path, Precision),
+    console: &Console,
+) -> Result<Vec<Score>, Failure> {
     if args.data.is_empty() {
         return Ok(Vec::new());
     }
@@ -106,17 +121,11 @@ fn scores(args: &Args, console: &Console) -> Result<Vec<Score>, Failure> {
     };
     let sources: Vec<Source> = args.data.iter().map(source).collect();
     let evaluate = Evaluate { objective: None, words: words(&args.words), beams: None, most: args.limit };
+    let backend = Arc::new(console.cpu(precision));
     let progress = Progress::count("examples");
-    let mut found = Vec::new();
-    for (model, precision) in [args.model(), &args.out].into_iter().zip(BOTH) {
-        let backend = Arc::new(console.cpu(precision));
-        let tell = &mut |count| progress.advance(count as u64);
-        found.push(evaluate.run(model, &sources, backend, tell)?.scores);
-    }
+    let found = evaluate.run(model, &sources, backend, &mut |count| progress.advance(count as u64))?;
     progress.finish();
-    let after = found.pop().unwrap_or_default();
-    let before = found.pop().unwrap_or_default();
-    Ok(before.into_iter().zip(after).map(|((name, before), (_, after))| (name, [before, after])).collect())
+    Ok(found.scores)
 }
 
 /// What is told at the end.
@@ -124,7 +133,8 @@ struct Told {
     written: Written,
     texts: usize,
     logits: Option<Comparison>,
-    scores: Vec<Score>,
+    /// Each by its name, of the model and of what was made of it.
+    scores: Vec<(String, [f64; 2])>,
 }
 
 impl Told {
@@ -145,7 +155,7 @@ impl Told {
                  where the largest logit is {size:.4}, the same best one in {part:.1} %\n"
             ));
         }
-        let score = |(name, [before, after]): &Score| {
+        let score = |(name, [before, after]): &(String, [f64; 2])| {
             format!("{name} {after:.4} instead of {before:.4}: {:+.4}\n", after - before)
         };
         lines.extend(scores.iter().map(score));
@@ -165,7 +175,7 @@ impl Told {
                 "largest_logit": logits.size,
             })
         });
-        let score = |(name, [before, after]): &Score| {
+        let score = |(name, [before, after]): &(String, [f64; 2])| {
             (name.clone(), json!({ "before": before, "after": after, "change": after - before }))
         };
         let scores: Map<String, Value> = scores.iter().map(score).collect();

@@ -116,17 +116,22 @@ pub fn classify(args: &args::Classify, console: &Console) -> Result<(), Failure>
     };
     let label = |label: &Label| json!({ "label": label.label, "score": number(label.score) });
     let value = |labels: &Vec<Label>| json!({ "labels": labels.iter().map(label).collect::<Vec<_>>() });
-    let work = |texts: &[&str]| reader.classify(&inputs(texts, args.pairs), &options);
+    let work = |texts: &[&str]| reader.classify(&inputs(texts, args.pairs)?, &options);
     each(&args.texts, args.json, work, (lines, value))
 }
 
 /// Texts, or pairs with a tab between.
-pub fn inputs<'t>(texts: &[&'t str], pairs: bool) -> Vec<Input<'t>> {
-    let input = |text: &&'t str| match text.split_once('\t').filter(|_| pairs) {
-        Some((first, second)) => Input::Pair(first, second),
-        None => Input::One(text),
+pub fn inputs<'t>(texts: &[&'t str], pairs: bool) -> Result<Vec<Input<'t>>, tasks::Error> {
+    let input = |(text, line): (usize, &&'t str)| match (pairs, line.split_once('\t')) {
+        (true, Some((first, second))) => Ok(Input::Pair(first, second)),
+        (true, None) => Err(tasks::Error::Text {
+            text,
+            what: "there is no tab in it".to_owned(),
+            hint: "--pairs takes two texts with a tab between; leave it out for single texts".to_owned(),
+        }),
+        (false, _) => Ok(Input::One(line)),
     };
-    texts.iter().map(input).collect()
+    texts.iter().enumerate().map(input).collect()
 }
 
 pub fn tag(args: &args::Tag, console: &Console) -> Result<(), Failure> {

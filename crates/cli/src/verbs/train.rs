@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use glassformer::Cpu;
 use glassformer::cpu::Precision;
 use glassformer::train::config::{Objective, Precision as Wanted};
 use glassformer::train::{Changes, Config, Ended, Event, Log, Report, Run};
@@ -16,15 +15,21 @@ use crate::failure::Failure;
 use crate::progress::{Progress, Training};
 
 pub fn run(args: &args::Train, console: &Console) -> Result<Done, Failure> {
+    if console.is_dtype_given() {
+        return Err(Failure::new(
+            "--dtype: what a training multiplies in stands in its configuration",
+            "write precision = \"bf16\" or precision = \"f32\" there",
+        ));
+    }
     let config = Config::open(&args.config)?;
     let out = config.out.clone();
     if args.plot {
         return plot(&config, console);
     }
     let backend = match config.precision {
-        Wanted::F32 => Cpu::new(console.threads()),
+        Wanted::F32 => console.cpu(Precision::F32),
         // Every weight, the head's too: what is rounded is the copy that is multiplied, never the one that learns.
-        Wanted::Bf16 => Cpu::new(console.threads()).with_precision(Precision::Bf16).keeping_wide(|_| false),
+        Wanted::Bf16 => console.cpu(Precision::Bf16).keeping_wide(|_| false),
     };
     let unit = match config.objective {
         Objective::Translate | Objective::Generate | Objective::Fill | Objective::Tag => "tokens",

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use glassformer::Writer;
-use glassformer::tasks::{self, Input, Likelihood, Written};
+use glassformer::tasks::{self, Likelihood, Written};
 use serde_json::{Value, json};
 
 use super::tasks::{each, inputs, long};
@@ -15,12 +15,12 @@ use crate::load;
 use crate::outputs::{Form, Outputs, Wrote, number};
 
 pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
-    if load::is_carried(&args.model) {
+    let Some(path) = load::own(args.model.as_deref()) else {
         let translator = load::translator(console)?;
         let options = translation(args, translator.writer())?;
         return texts(&args.texts, args.json, |texts| translator.translate_all(texts, &options));
-    }
-    let writer = load::writer(&args.model, console)?;
+    };
+    let writer = load::writer(path, console)?;
     let options = translation(args, &writer)?;
     texts(&args.texts, args.json, |texts| writer.translate(texts, &options))
 }
@@ -28,7 +28,7 @@ pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failur
 /// How the user wants `writer` to translate.
 fn translation(args: &args::Translate, writer: &Writer) -> Result<tasks::Translate, Failure> {
     let mut generate = writer.usual();
-    args.decode.apply(&mut generate.decoding)?;
+    args.decode.apply_for_one(&mut generate.decoding)?;
     generate.long = long(args.truncate);
     let split = match args.split {
         args::Split::Long => tasks::Split::Long,
@@ -41,7 +41,7 @@ fn translation(args: &args::Translate, writer: &Writer) -> Result<tasks::Transla
 pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {
     let writer = load::writer(&args.model, console)?;
     let mut options = writer.usual();
-    args.decode.apply(&mut options.decoding)?;
+    args.decode.apply_for_one(&mut options.decoding)?;
     options.long = long(args.truncate);
     let given = if args.whole { args.texts.whole()? } else { args.texts.clone() };
     texts(&given, args.json, |texts| writer.summarize(texts, &options))
@@ -77,10 +77,7 @@ pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
             "tokens": found.tokens.iter().map(one).collect::<Vec<_>>(),
         })
     };
-    let work = |texts: &[&str]| {
-        let inputs: Vec<Input<'_>> = inputs(texts, args.pairs);
-        reader.score(&inputs, long(args.truncate))
-    };
+    let work = |texts: &[&str]| reader.score(&inputs(texts, args.pairs)?, long(args.truncate));
     each(&args.texts, args.json, work, (lines, value))
 }
 

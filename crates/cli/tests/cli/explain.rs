@@ -69,6 +69,22 @@ fn a_text_is_followed_through_the_translator_of_this_program() {
     assert!(full.lines().count() > text.lines().count());
 }
 
+/// It once followed the most likely tokens where `translate` takes the best of several beams.
+#[test]
+fn the_answer_is_that_of_the_usual_search() {
+    let text = "I have 3 apples. You have 4.";
+    let answer = run(&["translate", text]).ok();
+    assert_ne!(answer, run(&["translate", "--beams", "1", text]).ok());
+    let ran = run(&["explain", "--max-new-tokens", "3", text]);
+    assert!(ran.err.contains("the answer goes on after 3 tokens"), "{}", ran.err);
+    let told = ran.ok();
+    for needed in [format!("“{text}” → “{}”", answer.trim()), "The search followed 4 beams".to_owned()]
+    {
+        assert!(told.contains(&needed), "{needed} is missing");
+    }
+    assert!(run(&["explain", "--lang", "zh", "Good morning"]).ok().contains("束搜索同时跟踪 4 条路径"));
+}
+
 #[test]
 fn any_model_that_writes_can_be_followed() {
     let story = format!("{}/../../fixtures/tasks/story", env!("CARGO_MANIFEST_DIR"));

@@ -1,5 +1,7 @@
 //! `glassformer quantize`.
 
+use std::path::Path;
+
 use glassformer::formula::named::{self, Size};
 use glassformer::{Formula, Weights};
 use serde_json::Value;
@@ -71,6 +73,17 @@ fn what_cannot_be_done_is_refused() {
     run(&["quantize", out, "--out", &model, "--to", "int8"])
         .refused_with("no folder with config.json", "as it was published");
     run(&["quantize", "/nowhere", "--out", out, "--to", "int8"]).refused("there is no folder or file");
+    // A model without a tokenizer, and data that is not there, are found before anything is written.
+    let text = Path::new(&model).join("text.txt");
+    std::fs::write(&text, "the cat\n").unwrap();
+    let small = Path::new(out).join("small");
+    let args = ["quantize", &model, "--to", "int8", "--out", small.to_str().unwrap()];
+    for flag in ["--text", "--data"] {
+        run(&[&args[..], &[flag, text.to_str().unwrap()]].concat()).refused("no tokenizer");
+        assert!(!small.exists(), "{flag}");
+    }
+    run(&[&args[..], &["--data", "/nowhere.tsv"]].concat()).refused("/nowhere.tsv");
+    assert!(!small.exists());
 }
 
 #[test]

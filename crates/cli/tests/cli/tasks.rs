@@ -89,6 +89,12 @@ fn a_context_can_come_from_a_file_or_after_a_tab() {
     assert_eq!(given(&["--context-file", path.to_str().unwrap(), "Who lives?"]), expected);
     assert_eq!(given(&["Who lives?\tAnn lives in Paris."]), expected);
     run(&["answer", "--model", &model, "Who lives?"]).refused_with("there is no context", "--context");
+    run(&["answer", "--model", &model, "--context", "", "Who lives?"])
+        .refused_with("its context is empty", "give a text");
+    // As long as may be is as long as the context.
+    let all = given(&["--longest", "99", "--context", "Ann lives in Paris.", "Who lives?"]);
+    let most = usize::MAX.to_string();
+    assert_eq!(given(&["--longest", &most, "--context", "Ann lives in Paris.", "Who lives?"]), all);
 }
 
 #[test]

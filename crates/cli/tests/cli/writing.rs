@@ -1,10 +1,13 @@
 //! The verbs that write text: prompts, translations, conversations, scores.
 
 use std::fs;
+use std::path::Path;
 
+use glassformer::formula::Position;
+use glassformer::formula::named::{self, Original};
 use serde_json::Value;
 
-use super::{folder, run, run_into_closed_pipe, run_with_input};
+use super::{command, decoder, finish, folder, run, run_into_closed_pipe, run_with_input, saved};
 
 /// A tiny model that writes, with a tokenizer.
 fn model(name: &str) -> String {
@@ -53,6 +56,22 @@ fn a_prompt_is_continued_as_text_and_as_json() {
     assert_eq!(other[11], "7");
 }
 
+/// Beams tell nothing on the way: `generate` and `chat` once printed an empty line for them.
+#[test]
+fn the_best_beam_is_shown() {
+    let (story, talk) = (model("story"), model("talk"));
+    let flags = ["--beams", "3", "--max-new-tokens", "12"];
+    let generate = [&["generate", "--model", &story, "Once upon a time"], &flags[..]].concat();
+    let wanted = expected("story")["written"][1]["texts"][0].as_str().unwrap().to_owned();
+    assert_eq!(run(&generate).ok(), format!("{wanted}\n"));
+    let chat = [&["chat", "--model", &talk], &flags[..]].concat();
+    let wanted = outputs(&run(&[&chat[..], &["the cat", "--json"]].concat()).ok())[0]["text"].clone();
+    let wanted = format!("{}\n", wanted.as_str().unwrap());
+    assert_ne!(wanted, "\n");
+    assert_eq!(run(&[&chat[..], &["the cat"]].concat()).ok(), wanted);
+    assert_eq!(run_with_input(&chat, b"the cat\n").ok(), wanted);
+}
+
 #[test]
 fn prompts_from_a_stream_keep_their_order() {
     let story = model("story");
@@ -63,6 +82,30 @@ fn prompts_from_a_stream_keep_their_order() {
         let alone = outputs(&run(&[&args[..], &[line]].concat()).ok());
         assert_eq!((&many[index]["ids"], &many[index]["prompt"]), (&alone[0]["ids"], &Value::from(index)));
     }
+}
+
+/// A second `-` once waited for a lock that the first one held.
+#[test]
+fn standard_input_is_read_once() {
+    let (story, talk) = (model("story"), model("talk"));
+    let generate = ["generate", "--model", &story, "--max-new-tokens", "4", "--json"];
+    let with = |more: &[&str]| run_with_input(&[&generate[..], more].concat(), b"The cat\nThe dog\n");
+    for twice in [["-", "-"].as_slice(), &["-", "--file", "-"], &["--file", "-", "--file", "-"]] {
+        with(twice).refused_with("- is given twice", "once");
+    }
+    let whole = ["summarize", "--model", &model("languages"), "--whole", "-", "-"];
+    run_with_input(&whole, b"The cat\n").refused_with("- is given twice", "once");
+    let wanted = with(&["-"]).ok();
+    assert_eq!(outputs(&wanted).len(), 2);
+    assert_eq!(with(&["--file", "-"]).ok(), wanted);
+    // Each line is a message of one conversation.
+    let chat = ["chat", "--model", &talk, "--max-new-tokens", "10"];
+    let said = expected("talk").as_array().unwrap().clone();
+    let lines: Vec<&str> = said.iter().map(|said| said["text"].as_str().unwrap()).collect();
+    let wanted: Vec<&str> = said.iter().map(|said| said["answer"].as_str().unwrap()).collect();
+    let answers = run_with_input(&[&chat[..], &["-"]].concat(), lines.join("\n").as_bytes()).ok();
+    assert_eq!(answers, format!("{}\n", wanted.join("\n")));
+    run_with_input(&[&chat[..], &["-", "-"]].concat(), b"cat\n").refused_with("- is given twice", "once");
 }
 
 #[test]
@@ -112,9 +155,24 @@ fn a_conversation_goes_on_over_lines_and_forgets_when_told() {
     // A message that is too long is told, and the conversation goes on.
     let long = format!("{}\n{}\n", "cat ".repeat(600), said(0));
     let ran = run_with_input(&args, long.as_bytes());
-    assert!(ran.err.contains("reads 512 at most"), "{}", ran.err);
+    assert!(ran.err.contains("reads 512 at most") && ran.err.contains("/reset"), "{}", ran.err);
     assert_eq!(ran.ok(), format!("{}\n", answer(0)));
+    let ran = run(&[&args[..], &["cat ".repeat(600).as_str()]].concat());
+    ran.refused_with("reads 512 at most", "say less");
+    assert!(!ran.err.contains("--truncate"), "chat has no such flag: {}", ran.err);
     run(&["chat", "--model", &model("story"), "hello"]).refused_with("a chat template", "show");
+}
+
+/// Both once ended in a panic.
+#[test]
+fn a_search_that_keeps_nothing_is_refused() {
+    let (languages, talk) = (model("languages"), model("talk"));
+    let flags = ["--beams", "2", "the cat", "--length-penalty"];
+    let summarize = [&["summarize", "--model", &languages], &flags[..]].concat();
+    assert_ne!(run(&[&summarize[..], &["-5"]].concat()).ok(), "\n");
+    run(&[&summarize[..], &["-300"]].concat()).refused_with("length_penalty -300", "nearer to 0");
+    let chat = [&["chat", "--model", &talk], &flags[..]].concat();
+    run(&[&chat[..], &["-300"]].concat()).refused_with("length_penalty -300", "nearer to 0");
 }
 
 #[test]
@@ -151,10 +209,94 @@ fn bad_wishes_are_refused_before_anything_is_written() {
         assert!(ran.err.replace('_', "-").contains(&why.replace('_', "-")), "{flags:?}: {}", ran.err);
     }
     run(&["generate", "--model", &story, ""]).refused_with("nothing in it", "give a text");
-    run(&["generate", "--model", &story, &"cat ".repeat(90)]).refused("the model reads 64 at most");
+    let long = ["generate", "--model", &story, &"cat ".repeat(90)];
+    run(&long).refused_with("the model reads 64 at most", "--truncate");
+    assert_ne!(run(&[&long[..], &["--truncate"]].concat()).ok(), "\n");
+    run(&["explain", "--model", &story, &"cat ".repeat(90)]).refused_with("64 at most", "a shorter text");
     run(&["generate", "--model", &model("fill"), "cat"]).refused_with("needs a model with a decoder", "show");
     let ran = run_into_closed_pipe(&["generate", "--model", &story, "The cat"]);
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
+    // Hardly any temperature is none: scores divided by it once were no numbers.
+    let cold = ask(&["--max-new-tokens", "6", "--temperature", "1e-40"]).ok();
+    assert_eq!(cold, ask(&["--max-new-tokens", "6", "--temperature", "0"]).ok());
+    let beams = ["--max-new-tokens", "6", "--beams", "2", "--temperature"];
+    let [cold, none] = ["1e-40", "0"].map(|x| ask(&[&beams[..], &[x]].concat()).ok());
+    assert_eq!(cold, none);
+}
+
+#[test]
+fn an_encoder_decoder_writes_as_far_as_it_has_positions() {
+    let mut formula = named::original(Original {
+        width: 8,
+        heads: 2,
+        hidden: 16,
+        source_layers: 1,
+        target_layers: 1,
+        source_vocabulary: 320,
+        target_vocabulary: 320,
+    });
+    let target = formula.target.as_mut().unwrap();
+    target.stack.position = Position::Learned { max: 40, offset: 0 };
+    let (_, here) = saved("writing_positions", formula);
+    for name in ["tokenizer.json", "tokenizer_config.json"] {
+        fs::copy(format!("{}/{name}", model("languages")), format!("{here}/{name}")).unwrap();
+    }
+    let args = ["generate", "--model", &here, "--json", "--start", "2", "--suppress", "2", "The cat"];
+    for more in [&[][..], &["--max-new-tokens", "1000"]] {
+        let ids = outputs(&run(&[&args[..], more].concat()).ok())[0]["ids"].clone();
+        assert_eq!(ids.as_array().unwrap().len(), 39, "of 40 positions the start token has one");
+    }
+}
+
+/// A conversation into a full disk once ended as if all were well.
+#[test]
+#[cfg(target_os = "linux")]
+fn answers_that_cannot_be_written_are_a_failure() {
+    let input = folder("writing_full").join("said.txt");
+    fs::write(&input, "the cat\nthe dog\n").unwrap();
+    let full = || fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut chat = command(&["chat", "--model", &model("talk"), "--max-new-tokens", "4"]);
+    let output = chat.stdin(fs::File::open(&input).unwrap()).stdout(full()).output().unwrap();
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("cannot write the result"), "{err}");
+}
+
+/// All of these were once accepted, and did nothing.
+#[test]
+fn flags_that_would_do_nothing_are_refused() {
+    let (story, languages, talk) = (model("story"), model("languages"), model("talk"));
+    let several = ["--beams", "3", "--returns", "3", "The cat"];
+    for verb in [["translate", &languages], ["summarize", &languages], ["chat", &talk]] {
+        run(&[&[verb[0], "--model", verb[1]], &several[..]].concat()).refused_with("--returns 3", "generate");
+    }
+    run(&["translate", "--returns", "2", "Hello"]).refused_with("--returns 2", "generate");
+    run(&["generate", "--model", &story, "--prefix", "once", "The cat"]).refused_with("prefix", "prompt");
+    let ids = ["generate", "--model", &languages, "--source-ids", "5"];
+    run(&[&ids[..], &["The cat"]].concat()).refused("cannot be used with");
+    run(&[&ids[..], &["--file", "texts.txt"]].concat()).refused("cannot be used with");
+    run(&["score", "--model", &languages, "--pairs", "no tab"])
+        .refused_with("text 0: there is no tab", "tab");
+    let texts = ["one\tpair", "no tab here"];
+    run(&["classify", "--model", &model("classes"), "--pairs", texts[0], texts[1]])
+        .refused_with("text 1: there is no tab", "--pairs");
+}
+
+#[test]
+fn a_training_takes_instructions_from_the_command_and_precision_from_its_configuration() {
+    let (_, here) = saved("writing_train", decoder());
+    let here = Path::new(&here);
+    fs::write(here.join("text.txt"), "the cat sat on the mat\n".repeat(40)).unwrap();
+    let config = "out = \"run\"\nobjective = \"generate\"\nmodel.formula = \"formula.toml\"\n\
+                  tokenizer.kind = \"characters\"\n[data]\ntrain = [{ path = \"text.txt\" }]\nheld_out = 0.1\n\
+                  length = 12\n[batch]\ntokens = 64\n[schedule]\nsteps = 1\nrate = 1e-3\n";
+    let path = here.join("train.toml");
+    fs::write(&path, config).unwrap();
+    let train = ["train", path.to_str().unwrap()];
+    run(&[&train[..], &["--dtype", "bf16"]].concat()).refused_with("--dtype", "precision = \"bf16\"");
+    let ran = run(&[&train[..], &["--isa", "scalar", "-v"]].concat());
+    assert!(ran.err.contains("f32 with scalar"), "{}", ran.err);
+    ran.ok();
 }
 
 #[test]
@@ -163,4 +305,57 @@ fn translating_needs_no_model() {
     assert_eq!(run_with_input(&["translate"], b"Hello\n\nGood morning\n").ok(), "你好\n\n早上好\n");
     let json = outputs(&run(&["translate", "--model", "en-zh", "--json", "Hello"]).ok());
     assert_eq!(json[0]["text"], "你好");
+}
+
+/// `--to de` once gave Chinese.
+#[test]
+fn languages_that_a_model_does_not_know_are_refused() {
+    assert_eq!(run(&["translate", "--from", "en", "--to", "Chinese", "Hello"]).ok(), "你好\n");
+    for flags in [["--to", "de"], ["--to", "zh-Hant"], ["--from", "zh"], ["--from", "Klingon"]] {
+        run(&["translate", flags[0], flags[1], "Hello"]).refused_with(flags[1], "en into zh");
+    }
+    // The same model as a folder is one of the many that translate one language into one and have no tokens for them.
+    let pair = format!("{}/../translator/model", env!("CARGO_MANIFEST_DIR"));
+    let translate = ["translate", "--model", &pair, "Hello"];
+    assert_eq!(run(&translate).ok(), "你好\n");
+    for flags in [["--to", "de"], ["--from", "de"]] {
+        run(&[&translate[..], &flags].concat()).refused_with("no tokens for languages", "leave out");
+    }
+}
+
+/// Most say which ones, and who names those is right.
+#[test]
+fn languages_that_a_folder_says_it_translates_are_accepted() {
+    let here = folder("writing_pair");
+    let carried = Path::new(env!("CARGO_MANIFEST_DIR")).join("../translator/model");
+    for name in ["config.json", "generation_config.json", "tokenizer.json", "model.safetensors"] {
+        fs::copy(carried.join(name), here.join(name)).unwrap();
+    }
+    let config = r#"{"eos_token": "</s>", "source_lang": "en", "target_lang": "zho"}"#;
+    fs::write(here.join("tokenizer_config.json"), config).unwrap();
+    let translate = ["translate", "--model", here.to_str().unwrap(), "Hello"];
+    assert_eq!(run(&[&translate[..], &["--from", "en", "--to", "zh"]].concat()).ok(), "你好\n");
+    for (flags, why) in [(["--to", "de"], "writes"), (["--from", "zh"], "reads")] {
+        run(&[&translate[..], &flags].concat()).refused_with(why, "en into zho");
+    }
+}
+
+/// In `examples/`, where a folder `en-zh` holds what the model was trained by, translating once failed.
+#[test]
+fn a_folder_named_as_the_carried_model_is_meant_where_it_holds_one() {
+    let here = folder("writing_shadow");
+    let own = here.join("en-zh");
+    fs::create_dir(&own).unwrap();
+    fs::write(own.join("formula.toml"), "").unwrap();
+    let run = |args: &[&str]| finish(command(args).current_dir(&here));
+    let named = ["translate", "--max-new-tokens", "4", "Hello", "--model", "en-zh"];
+    assert_eq!(run(&["translate", "Hello"]).ok(), "你好\n");
+    assert_eq!(run(&named).ok(), "你好\n");
+    for file in fs::read_dir(model("languages")).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), own.join(file.file_name())).unwrap();
+    }
+    fs::remove_file(own.join("formula.toml")).unwrap();
+    assert_eq!(run(&["translate", "Hello"]).ok(), "你好\n");
+    assert_ne!(run(&named).ok(), "你好\n");
 }

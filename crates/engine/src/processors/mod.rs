@@ -161,7 +161,7 @@ impl Rules<'_> {
         let Some(sampling) = &self.decoding.sampling else { return };
         // Beams need a way on beside the ends.
         let keep = if self.decoding.beams > 1 { self.decoding.end.len().max(1) + 1 } else { 1 };
-        if sampling.temperature != 1.0 && sampling.temperature > 0.0 {
+        if sampling.temperature != 1.0 && sampling.draws() {
             filters::temperature(sampling.temperature, row);
         }
         if let Some(top_h) = sampling.top_h {

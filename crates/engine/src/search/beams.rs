@@ -2,7 +2,7 @@
 //! are kept by their score over a power of their length.
 
 use super::sampling::gumbel;
-use super::{Next, Short, Turn, candidates, length, not_numbers};
+use super::{Next, Short, Turn, candidates, length, not_numbers, nothing_left};
 use crate::processors::softmax::log_softmax;
 use crate::{EarlyStopping, Finish, Generated, Sampling};
 
@@ -55,7 +55,7 @@ impl Beams {
             turn.rules.finish(row);
         }
         let found = self.find(turn, rows, width);
-        Ok(self.follow(turn, &found, width))
+        self.follow(turn, &found, width)
     }
 
     /// The same where the largest scores are enough.
@@ -85,7 +85,7 @@ impl Beams {
         for candidate in &mut found {
             candidate.finish = turn.finish(lane(turn, candidate.beam), candidate.token);
         }
-        Ok(self.follow(turn, &found, short.width))
+        self.follow(turn, &found, short.width)
     }
 
     /// How many beams there are.
@@ -94,19 +94,22 @@ impl Beams {
     }
 
     /// Keeps what ended, and says what goes on.
-    fn follow(&mut self, turn: &Turn<'_>, found: &[Candidate], width: usize) -> Next {
+    fn follow(&mut self, turn: &Turn<'_>, found: &[Candidate], width: usize) -> Result<Next, String> {
         for candidate in found.iter().take(self.count) {
             self.end(turn, candidate, width);
+        }
+        if self.ended.is_empty() && found.iter().all(|candidate| candidate.score == f32::NEG_INFINITY) {
+            return Err(nothing_left());
         }
         let going = self.go_on(turn, found, width);
         let over = self.over(turn, found);
         let lanes = going.iter().map(|candidate| (lane(turn, candidate.beam), candidate.token));
-        Next { lanes: if over { Vec::new() } else { lanes.collect() }, told: Vec::new() }
+        Ok(Next { lanes: if over { Vec::new() } else { lanes.collect() }, told: Vec::new() })
     }
 
     /// The best continuations, or drawn ones, in the order in which they were found.
     fn find(&self, turn: &mut Turn<'_>, rows: &[f32], width: usize) -> Vec<Candidate> {
-        let sampling = turn.rules.decoding.sampling.filter(|sampling| sampling.temperature > 0.0);
+        let sampling = turn.rules.decoding.sampling.filter(Sampling::draws);
         let place = turn.new_tokens();
         let most = candidates(turn.rules.decoding, self.count).min(self.running.len() * width);
         let lanes: Vec<usize> = (0..self.running.len()).map(|beam| lane(turn, beam)).collect();
@@ -143,7 +146,8 @@ impl Beams {
         let new = turn.new_tokens() + 1;
         let score = candidate.score / length(new, turn.rules.decoding.length_penalty) as f32;
         let at = self.ended.partition_point(|other| other.score.unwrap_or(NEVER) >= score);
-        if at < self.count && score > NEVER {
+        // What lives is kept however low a length penalty below zero makes its score; what must not win is not.
+        if at < self.count && score.is_finite() && (score > NEVER || candidate.score > NEVER) {
             let tokens = turn.lanes[lane(turn, candidate.beam)];
             let ids = tokens[turn.rules.prompt..].iter().copied().chain([candidate.token]).collect();
             let logprobs = self.told(turn, candidate, width);
@@ -183,6 +187,9 @@ impl Beams {
         let full = self.ended.len() == self.count;
         if found.iter().all(|candidate| candidate.finish.is_some()) {
             return true;
+        }
+        if self.ended.is_empty() && self.running.first().is_some_and(|&best| best > NEVER) {
+            return false;
         }
         let len = match decoding.early_stopping {
             EarlyStopping::Full if full => return true,

@@ -1,7 +1,7 @@
 //! Diverse beam search (Vijayakumar et al. 2016), as Hugging Face transformers 4 defined it: groups of beams that search one
 //! after the other at each step, each pushed away from the tokens that earlier groups chose.
 
-use super::{Next, Turn, candidates, length, not_numbers};
+use super::{Next, Turn, candidates, length, not_numbers, nothing_left};
 use crate::processors::softmax::log_softmax;
 use crate::{EarlyStopping, Finish, Generated};
 
@@ -67,6 +67,9 @@ impl Groups {
             self.end_all(turn, &lanes);
             lanes.clear();
         }
+        if lanes.is_empty() && self.list.iter().all(|group| group.ended.is_empty()) {
+            return Err(nothing_left());
+        }
         next.lanes = lanes;
         Ok(next)
     }
@@ -129,7 +132,9 @@ impl Group {
     /// Ends those of `found` that end, and goes on with the best others.
     fn choose(&mut self, turn: &Turn<'_>, found: &[Candidate], size: usize, next: &mut Vec<(usize, u32)>) {
         self.running.clear();
-        for (rank, &(score, lane, token)) in found.iter().enumerate() {
+        // What is ruled out stands last, and is no way on.
+        let ways = found.iter().take_while(|found| found.0 > f32::NEG_INFINITY);
+        for (rank, &(score, lane, token)) in ways.enumerate() {
             match turn.finish(lane, token) {
                 Some(finish @ (Finish::Eos | Finish::Stop)) => {
                     if rank < size {

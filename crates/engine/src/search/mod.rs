@@ -162,6 +162,11 @@ fn length(len: usize, penalty: f64) -> f64 {
     (len as f64).powf(penalty)
 }
 
+/// What is said where no token may be chosen.
+fn nothing_left() -> String {
+    "every token is ruled out".to_owned()
+}
+
 /// What is said of scores that are not numbers.
 fn not_numbers() -> String {
     "the model's scores are not numbers".to_owned()

@@ -1,7 +1,7 @@
 //! One token after the other: the most likely one (greedy), or a drawn one; several sequences may be drawn of one prompt.
 
 use super::sampling::draw;
-use super::{Next, Short, Turn, not_numbers};
+use super::{Next, Short, Turn, not_numbers, nothing_left};
 use crate::processors::best::largest;
 use crate::processors::softmax::log_sum_exp;
 use crate::{Finish, Generated, Token};
@@ -32,7 +32,7 @@ impl Walk {
                 told_of(turn, row)?;
                 change(turn, lane, row);
             }
-            let id = choose(turn, row, sequence).ok_or("every token is ruled out")?;
+            let id = choose(turn, row, sequence).ok_or_else(nothing_left)?;
             let token = token(turn, id);
             self.take(turn, (lane, sequence), token, &mut next, &mut live);
         }
@@ -50,7 +50,7 @@ impl Walk {
             if sum.is_nan() {
                 return Err(not_numbers());
             }
-            let (_, id) = scores.next().ok_or("every token is ruled out")?;
+            let (_, id) = scores.find(|(score, _)| *score > f32::NEG_INFINITY).ok_or_else(nothing_left)?;
             let token = Token { id, logprob: None, others: Vec::new() };
             self.take(turn, (lane, sequence), token, &mut next, &mut live);
         }
@@ -106,10 +106,8 @@ fn change(turn: &mut Turn<'_>, lane: usize, row: &mut [f32]) {
 fn choose(turn: &mut Turn<'_>, row: &[f32], sequence: usize) -> Option<u32> {
     let place = turn.new_tokens();
     match &turn.rules.decoding.sampling {
-        Some(sampling) if sampling.temperature > 0.0 => {
-            draw(row, turn.scratch, (sampling.seed, sequence, place))
-        }
-        Some(_) | None => Some(largest(row)),
+        Some(sampling) if sampling.draws() => draw(row, turn.scratch, (sampling.seed, sequence, place)),
+        Some(_) | None => Some(largest(row)).filter(|&id| row[id as usize] > f32::NEG_INFINITY),
     }
 }
 
