@@ -140,6 +140,19 @@ impl Task {
         matches!(self.objective, Objective::Generate | Objective::Fill)
     }
 
+    /// The fewest tokens of running text that teach something: a row needs the token after it, unless that is hidden itself.
+    pub fn least(&self) -> u64 {
+        match self.objective {
+            Objective::Generate => 2,
+            Objective::Fill => 1,
+            Objective::Translate
+            | Objective::Classify
+            | Objective::Tag
+            | Objective::Answer
+            | Objective::Embed => 0,
+        }
+    }
+
     /// Whether examples are two texts that say the same.
     pub fn pairs(&self) -> bool {
         matches!(self.objective, Objective::Translate | Objective::Embed)
@@ -310,9 +323,12 @@ impl Task {
         batches.into_iter().map(|batch| batch.into_iter().map(u64::from).collect()).collect()
     }
 
-    /// Where the pieces of running text begin, the first at `shift`; text shorter than a piece is one.
+    /// Where the pieces of running text begin, the first at `shift`; text shorter than a piece is one, unless it teaches nothing.
     fn windows(&self, store: &Store, shift: u64) -> Vec<u64> {
         let (total, piece) = (store.total(), self.length as u64);
+        if total < self.least() {
+            return Vec::new();
+        }
         let shift = if shift + piece < total { shift } else { 0 };
         let count = (total.saturating_sub(1 + shift) / piece).max(1);
         (0..count).map(|at| shift + at * piece).collect()
@@ -365,9 +381,10 @@ impl Task {
             }
             Objective::Generate => {
                 let tokens = &parts[0];
+                let Some(rows) = tokens.len().checked_sub(1) else { return };
                 let packed = batch.side_mut(self.side);
-                pick_all(packed, tokens.len() - 1);
-                packed.push(&tokens[..tokens.len() - 1], Span::default());
+                pick_all(packed, rows);
+                packed.push(&tokens[..rows], Span::default());
                 packed.labels.extend(&tokens[1..]);
             }
             Objective::Fill => self.hide(batch, &parts[0], random),
