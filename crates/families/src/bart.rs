@@ -21,7 +21,7 @@ pub(crate) struct Style {
     pub sites: fn(Vec<Mix>, Norm) -> Vec<Sublayer>,
     /// A norm right after the input.
     pub input_norm: bool,
-    /// A norm after the last layer.
+    /// A norm after the last layer: where each layer begins with one, and only there.
     pub final_norm: bool,
     /// Whether words have a bias of their own.
     pub bias: bool,
@@ -32,9 +32,6 @@ pub(crate) struct Style {
 /// `BartForConditionalGeneration`.
 pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
     let max = config.size_or("max_position_embeddings", 1024)?;
-    config.only("normalize_before", &[json!(false)])?;
-    config.only("add_final_layer_norm", &[json!(false)])?;
-    config.only("normalize_embedding", &[json!(true)])?;
     let position = Position::Learned { max, offset: 2 };
     encoder_decoder(
         config,
@@ -81,11 +78,7 @@ pub(crate) fn pegasus(config: &Config) -> Result<Family, Error> {
 
 /// `MarianMTModel`: post-norm, sinusoidal.
 pub(crate) fn marian(config: &Config) -> Result<Family, Error> {
-    config.only("normalize_before", &[json!(false)])?;
-    config.only("normalize_embedding", &[json!(false)])?;
-    config.only("add_final_layer_norm", &[json!(false)])?;
     config.only("static_position_embeddings", &[json!(true)])?;
-    config.only("add_bias_logits", &[json!(false)])?;
     let vocabulary = config.size("vocab_size")?;
     let target_words = if config.flag_or("share_encoder_decoder_embeddings", true)? {
         config.only("decoder_vocab_size", &[json!(vocabulary)])?;
@@ -133,6 +126,11 @@ fn sinusoidal() -> Position {
 
 /// An encoder-decoder of this family.
 pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, Error> {
+    // They were once one class with these switches. Files still carry them, and each family means one side of each.
+    config.only("normalize_before", &[json!(style.final_norm)])?;
+    config.only("add_final_layer_norm", &[json!(style.final_norm)])?;
+    config.only("normalize_embedding", &[json!(style.input_norm)])?;
+    config.only("add_bias_logits", &[json!(false)])?;
     let width = config.size("d_model")?;
     let norm = Norm::Layer { epsilon: 1e-5, bias: true };
     let act = activation(config, "activation_function", "gelu")?;

@@ -44,6 +44,7 @@ const HARMLESS: &[&str] = &[
     "eos_token_ids",
     "exponential_decay_length_penalty",
     "finetuning_task",
+    "force_bos_token_to_be_generated",
     "forced_bos_token_id",
     "forced_eos_token_id",
     "gradient_checkpointing",

@@ -27,6 +27,7 @@ pub(crate) fn mistral(config: &Config) -> Result<Family, Error> {
 
 /// `Qwen2ForCausalLM`: biases of q, k and v; upper layers may have windows.
 pub(crate) fn qwen2(config: &Config) -> Result<Family, Error> {
+    config.only("use_mrope", &[json!(false)])?;
     let bias = ProjectionBias { output: false, ..ProjectionBias::ALL };
     let family = decoder(config, bias, |attention| attention)?;
     upper_windows(config, family)
