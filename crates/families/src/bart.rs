@@ -27,6 +27,10 @@ pub(crate) struct Style {
     pub bias: bool,
     /// The words of the target, where they are not the source's.
     pub target_words: Option<usize>,
+    /// What `activation_function` is where it is missing.
+    pub act: &'static str,
+    /// What words are multiplied by where `scale_embedding` is missing.
+    pub scale: InputScale,
 }
 
 /// `BartForConditionalGeneration`.
@@ -42,6 +46,8 @@ pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
             final_norm: false,
             bias: true,
             target_words: None,
+            act: "gelu",
+            scale: InputScale::One,
         },
     )
 }
@@ -59,6 +65,8 @@ pub(crate) fn mbart(config: &Config) -> Result<Family, Error> {
             final_norm: true,
             bias: true,
             target_words: None,
+            act: "gelu",
+            scale: InputScale::One,
         },
     )
 }
@@ -72,6 +80,8 @@ pub(crate) fn pegasus(config: &Config) -> Result<Family, Error> {
         final_norm: true,
         bias: true,
         target_words: None,
+        act: "gelu",
+        scale: InputScale::One,
     };
     encoder_decoder(config, &style)
 }
@@ -93,6 +103,8 @@ pub(crate) fn marian(config: &Config) -> Result<Family, Error> {
         final_norm: false,
         bias: true,
         target_words,
+        act: "gelu",
+        scale: InputScale::One,
     };
     encoder_decoder(config, &style)
 }
@@ -115,6 +127,8 @@ pub(crate) fn m2m_100(config: &Config) -> Result<Family, Error> {
             final_norm: true,
             bias: false,
             target_words: None,
+            act: "relu",
+            scale: InputScale::RootWidth,
         },
     )
 }
@@ -133,7 +147,7 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
     config.only("add_bias_logits", &[json!(false)])?;
     let width = config.size("d_model")?;
     let norm = Norm::Layer { epsilon: 1e-5, bias: true };
-    let act = activation(config, "activation_function", "gelu")?;
+    let act = activation(config, "activation_function", style.act)?;
     let stack = |layers: usize, mixes| Stack {
         width,
         depth: Depth::Layers(layers),
@@ -154,7 +168,7 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         Mix::Attend(across(&decoder)),
         plain(config.size("decoder_ffn_dim")?, act),
     ];
-    let scaled = config.flag_or("scale_embedding", false)?;
+    let scaled = config.flag_or("scale_embedding", style.scale == InputScale::RootWidth)?;
     let words_in = Tokens {
         scale: if scaled { InputScale::RootWidth } else { InputScale::One },
         norm: style.input_norm.then_some(norm),

@@ -156,6 +156,11 @@ impl Config {
         self.keys.get(key).filter(|value| !value.is_null())
     }
 
+    /// Whether `key` is there, be it null: what is missing may mean something else.
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
+    }
+
     fn wrong(key: &str, found: &Value, wanted: &str) -> Error {
         let mut shown = found.to_string();
         shown.truncate(shown.char_indices().nth(60).map_or(shown.len(), |(at, _)| at));

@@ -21,7 +21,9 @@ pub(crate) fn llama(config: &Config) -> Result<Family, Error> {
 
 /// `MistralForCausalLM`: a row sees the last `sliding_window` rows, itself included.
 pub(crate) fn mistral(config: &Config) -> Result<Family, Error> {
-    let window = config.optional_size("sliding_window")?;
+    // Null is no window, and nothing is the reference's own.
+    let window =
+        if config.has("sliding_window") { config.optional_size("sliding_window")? } else { Some(4096) };
     decoder(config, ProjectionBias::NONE, |attention| windowed(attention, window))
 }
 

@@ -59,3 +59,23 @@ fn keys_that_say_what_a_family_does_not_do_are_refused() {
         assert!(refused.contains(key), "{fixture}: {refused}");
     }
 }
+
+/// The model was silently another: M2M100 had GELU and embeddings as they are, Mistral saw all, and ALBERT had BERT's GELU.
+#[test]
+fn keys_that_are_missing_mean_what_the_reference_takes() {
+    let cases = [
+        ("m2m100", "activation_function", json!("relu")),
+        ("m2m100", "scale_embedding", json!(true)),
+        ("mbart", "activation_function", json!("gelu")),
+        ("mbart", "scale_embedding", json!(false)),
+        ("mistral", "sliding_window", json!(4096)),
+        ("albert-mlm", "hidden_act", json!("gelu_new")),
+        ("bert-mlm", "hidden_act", json!("gelu")),
+    ];
+    for (fixture, key, meant) in cases {
+        let missing = formula(fixture, |config| _ = config.remove(key));
+        assert_eq!(missing, with(fixture, &json!({key: meant})), "{fixture} without {key}");
+    }
+    let all = with("mistral", &json!({"sliding_window": null}));
+    assert_ne!(all, with("mistral", &json!({"sliding_window": 4096})), "null is no window");
+}
