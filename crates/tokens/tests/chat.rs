@@ -209,9 +209,28 @@ fn a_template_that_nests_too_deeply_does_not_parse() {
         format!("{{{{ {}1 }}}}", "not ".repeat(5000)),
         "{% if 1 %}".repeat(5000),
         format!("{{{{ {}1{} }}}}", "[".repeat(5000), "]".repeat(5000)),
+        format!("{{% set {}a{} = 1 %}}", "(".repeat(20_000), ")".repeat(20_000)),
+        format!("{{% for {}a{} in b %}}{{% endfor %}}", "(".repeat(20_000), ")".repeat(20_000)),
     ] {
         assert!(matches!(ChatTemplate::new(&source), Err(Error::Template { .. })));
     }
+}
+
+/// What a chain begins with lies deepest: dropping a million of them was a stack overflow, which ends the process.
+#[test]
+fn a_chain_of_a_million_links_does_not_parse() {
+    let refused = |source: &str| matches!(ChatTemplate::new(source), Err(Error::Template { .. }));
+    for link in [".a", "[0]", "()", "|trim", "+1", "**1", " or 1", " and 1", " if 1", " is sameas(1)"] {
+        let chain = link.repeat(1_000_000 / link.len());
+        assert!(refused(&format!("{{{{ a{chain} }}}}")), "{link}");
+        assert!(refused(&format!("{{{{ (((a{chain}) ] }}}}")), "{link}");
+    }
+    assert!(refused(&format!("{{% filter trim{} %}}{{% endfilter %}}", "|trim".repeat(200_000))));
+    // As long as one may be, and as deep: it can be dropped, and rendering it is refused.
+    let chat = ChatTemplate::new(&format!("{{{{ a{} }}}}", "|trim".repeat(4000))).unwrap();
+    assert!(matches!(chat.render(&given_default()), Err(Error::Exhausted { .. })));
+    // Each tag has its own.
+    assert!(ChatTemplate::new(&"{{ a.b|trim }}{% if a.b %}{% elif a.c %}{% endif %}".repeat(5000)).is_ok());
 }
 
 #[test]
