@@ -5,7 +5,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::pattern::Pattern;
-use crate::pieces::Charsmap;
+use crate::pieces::{Charsmap, REPLACEMENT};
 
 /// The parts of a file that are checked or reported. The vocabulary is left to the library.
 #[derive(Deserialize)]
@@ -126,6 +126,7 @@ fn stretch(value: &Value, parts: &str) -> (f64, usize) {
                 length => ((size("content") as f64 / length as f64).max(1.0), 0),
             }
         }
+        "Precompiled" => (REPLACEMENT as f64, 0),
         "Prepend" => (1.0, size("prepend")),
         "ByteLevel" => (2.0, 0),
         _ => (1.0, 0),
