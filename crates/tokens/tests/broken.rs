@@ -142,6 +142,14 @@ fn broken_jsons() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ),
         ("a pattern that does not compile", split("((("), "tokenizer.json"),
         ("a pattern that explodes", split("(?:\\p{L}{1000}){1000}"), "tokenizer.json"),
+        (
+            "very many patterns",
+            changed("json-split", |json| {
+                let one = json["pre_tokenizer"]["pretokenizers"][0].clone();
+                json["pre_tokenizer"]["pretokenizers"] = json!(vec![one; 65]);
+            }),
+            "more than 64",
+        ),
         ("look-around in a replacement", replace("a(?=b)"), "looks around"),
         ("a replacement that does not compile", replace("[z-a]"), "tokenizer.json"),
         (
