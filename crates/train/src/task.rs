@@ -39,7 +39,8 @@ pub struct Task {
     types: bool,
     /// Positions that see all.
     global: Vec<usize>,
-    vocabulary: usize,
+    /// The ids that there are: files may leave some out.
+    ids: Vec<u32>,
     /// Whether pieces of running text are remembered from batch to batch.
     texts: Texts,
 }
@@ -88,7 +89,7 @@ impl Task {
             given.is_some_and(|side| matches!(&side.input, Input::Tokens(tokens) if tokens.types.is_some()));
         Ok(Self {
             objective: config.objective,
-            vocabulary: tokenizer.vocabulary().len(),
+            ids: tokenizer.vocabulary().iter().map(|(id, _)| id).collect(),
             tokenizer,
             labels,
             start: start.unwrap_or(0),
@@ -168,9 +169,8 @@ impl Task {
     }
 
     /// What the tokens of the data depend on, besides the data.
-    pub fn identity(&self) -> (Vec<Option<String>>, &[String]) {
-        let tokens = (0..self.vocabulary as u32).map(|id| self.tokenizer.token(id).map(str::to_owned));
-        (tokens.collect(), &self.labels)
+    pub fn identity(&self) -> (Vec<(u32, &str)>, &[String]) {
+        (self.tokenizer.vocabulary().iter().collect(), &self.labels)
     }
 
     /// The tokens of a record.
@@ -444,7 +444,7 @@ impl Task {
             let draw = random.uniform();
             ids.push(match draw {
                 draw if draw < 0.8 => mask,
-                draw if draw < 0.9 => random.below(self.vocabulary) as u32,
+                draw if draw < 0.9 => *random.pick(&self.ids),
                 _ => token,
             });
         }
