@@ -21,20 +21,21 @@ pub(crate) struct Style {
     pub sites: fn(Vec<Mix>, Norm) -> Vec<Sublayer>,
     /// A norm right after the input.
     pub input_norm: bool,
-    /// A norm after the last layer.
+    /// A norm after the last layer: where each layer begins with one, and only there.
     pub final_norm: bool,
     /// Whether words have a bias of their own.
     pub bias: bool,
     /// The words of the target, where they are not the source's.
     pub target_words: Option<usize>,
+    /// What `activation_function` is where it is missing.
+    pub act: &'static str,
+    /// What words are multiplied by where `scale_embedding` is missing.
+    pub scale: InputScale,
 }
 
 /// `BartForConditionalGeneration`.
 pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
     let max = config.size_or("max_position_embeddings", 1024)?;
-    config.only("normalize_before", &[json!(false)])?;
-    config.only("add_final_layer_norm", &[json!(false)])?;
-    config.only("normalize_embedding", &[json!(true)])?;
     let position = Position::Learned { max, offset: 2 };
     encoder_decoder(
         config,
@@ -45,6 +46,8 @@ pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
             final_norm: false,
             bias: true,
             target_words: None,
+            act: "gelu",
+            scale: InputScale::One,
         },
     )
 }
@@ -62,6 +65,8 @@ pub(crate) fn mbart(config: &Config) -> Result<Family, Error> {
             final_norm: true,
             bias: true,
             target_words: None,
+            act: "gelu",
+            scale: InputScale::One,
         },
     )
 }
@@ -75,17 +80,15 @@ pub(crate) fn pegasus(config: &Config) -> Result<Family, Error> {
         final_norm: true,
         bias: true,
         target_words: None,
+        act: "gelu",
+        scale: InputScale::One,
     };
     encoder_decoder(config, &style)
 }
 
 /// `MarianMTModel`: post-norm, sinusoidal.
 pub(crate) fn marian(config: &Config) -> Result<Family, Error> {
-    config.only("normalize_before", &[json!(false)])?;
-    config.only("normalize_embedding", &[json!(false)])?;
-    config.only("add_final_layer_norm", &[json!(false)])?;
     config.only("static_position_embeddings", &[json!(true)])?;
-    config.only("add_bias_logits", &[json!(false)])?;
     let vocabulary = config.size("vocab_size")?;
     let target_words = if config.flag_or("share_encoder_decoder_embeddings", true)? {
         config.only("decoder_vocab_size", &[json!(vocabulary)])?;
@@ -100,6 +103,8 @@ pub(crate) fn marian(config: &Config) -> Result<Family, Error> {
         final_norm: false,
         bias: true,
         target_words,
+        act: "gelu",
+        scale: InputScale::One,
     };
     encoder_decoder(config, &style)
 }
@@ -122,6 +127,8 @@ pub(crate) fn m2m_100(config: &Config) -> Result<Family, Error> {
             final_norm: true,
             bias: false,
             target_words: None,
+            act: "relu",
+            scale: InputScale::RootWidth,
         },
     )
 }
@@ -133,9 +140,14 @@ fn sinusoidal() -> Position {
 
 /// An encoder-decoder of this family.
 pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, Error> {
+    // They were once one class with these switches. Files still carry them, and each family means one side of each.
+    config.only("normalize_before", &[json!(style.final_norm)])?;
+    config.only("add_final_layer_norm", &[json!(style.final_norm)])?;
+    config.only("normalize_embedding", &[json!(style.input_norm)])?;
+    config.only("add_bias_logits", &[json!(false)])?;
     let width = config.size("d_model")?;
     let norm = Norm::Layer { epsilon: 1e-5, bias: true };
-    let act = activation(config, "activation_function", "gelu")?;
+    let act = activation(config, "activation_function", style.act)?;
     let stack = |layers: usize, mixes| Stack {
         width,
         depth: Depth::Layers(layers),
@@ -156,7 +168,7 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         Mix::Attend(across(&decoder)),
         plain(config.size("decoder_ffn_dim")?, act),
     ];
-    let scaled = config.flag_or("scale_embedding", false)?;
+    let scaled = config.flag_or("scale_embedding", style.scale == InputScale::RootWidth)?;
     let words_in = Tokens {
         scale: if scaled { InputScale::RootWidth } else { InputScale::One },
         norm: style.input_norm.then_some(norm),

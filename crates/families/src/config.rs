@@ -44,6 +44,7 @@ const HARMLESS: &[&str] = &[
     "eos_token_ids",
     "exponential_decay_length_penalty",
     "finetuning_task",
+    "force_bos_token_to_be_generated",
     "forced_bos_token_id",
     "forced_eos_token_id",
     "gradient_checkpointing",
@@ -153,6 +154,11 @@ impl Config {
     pub fn get(&self, key: &str) -> Option<&Value> {
         self.read.borrow_mut().insert(key.to_owned());
         self.keys.get(key).filter(|value| !value.is_null())
+    }
+
+    /// Whether `key` is there, be it null: what is missing may mean something else.
+    pub fn has(&self, key: &str) -> bool {
+        self.keys.contains_key(key)
     }
 
     fn wrong(key: &str, found: &Value, wanted: &str) -> Error {

@@ -21,12 +21,15 @@ pub(crate) fn llama(config: &Config) -> Result<Family, Error> {
 
 /// `MistralForCausalLM`: a row sees the last `sliding_window` rows, itself included.
 pub(crate) fn mistral(config: &Config) -> Result<Family, Error> {
-    let window = config.optional_size("sliding_window")?;
+    // Null is no window, and nothing is the reference's own.
+    let window =
+        if config.has("sliding_window") { config.optional_size("sliding_window")? } else { Some(4096) };
     decoder(config, ProjectionBias::NONE, |attention| windowed(attention, window))
 }
 
 /// `Qwen2ForCausalLM`: biases of q, k and v; upper layers may have windows.
 pub(crate) fn qwen2(config: &Config) -> Result<Family, Error> {
+    config.only("use_mrope", &[json!(false)])?;
     let bias = ProjectionBias { output: false, ..ProjectionBias::ALL };
     let family = decoder(config, bias, |attention| attention)?;
     upper_windows(config, family)

@@ -1,7 +1,7 @@
 //! Longformer (Beltagy et al. 2020): RoBERTa with windows, and rows that see all through projections of their own.
 
 use glassformer_formula::{Attention, Global, Mix, Other, Pattern, Stack, Sublayer};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bert::{encoder, layer_rules};
 use crate::roberta::{headed, norm, positions};
@@ -12,6 +12,8 @@ use crate::{Config, Error, Family};
 pub(crate) fn longformer(config: &Config) -> Result<Family, Error> {
     let norm = norm(config)?;
     config.only("onnx_export", &[Value::Bool(false)])?;
+    config.only("attention_mode", &[json!("longformer")])?;
+    config.only("ignore_attention_mask", &[Value::Bool(false)])?;
     let mut stack = encoder(config, positions(config)?, norm)?;
     windows(config, &mut stack)?;
     let mut family = headed(config, stack, norm)?;

@@ -23,6 +23,9 @@ pub(crate) fn modernbert(config: &Config) -> Result<Family, Error> {
     ] {
         let _ = config.get(key); // how it is computed or trained there, not what
     }
+    // BERT's keys, which some files keep and nothing there reads: the norms have `norm_eps`.
+    let _ = config.get("layer_norm_eps");
+    config.only("position_embedding_type", &[json!("absolute")])?;
     let norm = Norm::Layer {
         epsilon: config.float_or("norm_eps", 1e-5)? as f32,
         bias: config.flag_or("norm_bias", false)?,

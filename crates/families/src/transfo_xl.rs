@@ -1,6 +1,7 @@
 //! Transformer-XL (Dai et al. 2019): relative sinusoids with two biases, a memory of earlier segments, and a vocabulary in
 //! clusters at both ends.
 
+use glassformer_formula::check::limits;
 use glassformer_formula::{
     Activation, Biases, Clusters, Depth, Formula, Global, Head, Heads, InputScale, Mix, Norm, Pattern,
     Position, ProjectionBias, Reach, Side, Stack, Start, Tokens,
@@ -48,7 +49,13 @@ fn clusters(config: &Config) -> Result<Clusters, Error> {
         None => vec![20_000, 40_000, 200_000],
         Some(list) => {
             let whole = |n: &Value| n.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(bad);
-            list.as_array().ok_or_else(bad)?.iter().map(whole).collect::<Result<_, _>>()?
+            let list = list.as_array().ok_or_else(bad)?;
+            // The formula's check says the same, but only after rules were made for each.
+            if list.len() > limits::CUTS {
+                let why = format!("has {} cuts, and should have at most {}", list.len(), limits::CUTS);
+                return Err(Error::Key { key: "cutoffs".into(), why });
+            }
+            list.iter().map(whole).collect::<Result<_, _>>()?
         }
     };
     let width = config.size("d_model")?;

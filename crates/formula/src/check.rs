@@ -27,6 +27,9 @@ pub mod limits {
     pub const LAYERS: usize = 1 << 11;
     /// Sublayers of one block.
     pub const SUBLAYERS: usize = 64;
+    /// Sublayers one after the other, those of shared blocks as often as they are applied: each is a few steps of a plan. The
+    /// deepest that was published (Wang et al. 2022) has 2,500.
+    pub const APPLIED: usize = 1 << 13;
     /// Cuts of a vocabulary into clusters.
     pub const CUTS: usize = 64;
     /// Ways to read the rows of a sequence, side by side.

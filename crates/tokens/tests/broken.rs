@@ -132,8 +132,24 @@ fn broken_jsons() -> Vec<(&'static str, Vec<u8>, &'static str)> {
         ("a giant table", charsmap("/////w=="), "more units"),
         ("half a table", charsmap("AAQAAAAA"), "more units"),
         ("no base 64", charsmap("!!!!"), "base 64"),
+        (
+            "a table of characters, again and again",
+            changed("json-unigram", |json| {
+                let all = &mut json["normalizer"]["normalizers"];
+                *all = json!([all[0], all[0], all[0]]);
+            }),
+            "times as long",
+        ),
         ("a pattern that does not compile", split("((("), "tokenizer.json"),
         ("a pattern that explodes", split("(?:\\p{L}{1000}){1000}"), "tokenizer.json"),
+        (
+            "very many patterns",
+            changed("json-split", |json| {
+                let one = json["pre_tokenizer"]["pretokenizers"][0].clone();
+                json["pre_tokenizer"]["pretokenizers"] = json!(vec![one; 65]);
+            }),
+            "more than 64",
+        ),
         ("look-around in a replacement", replace("a(?=b)"), "looks around"),
         ("a replacement that does not compile", replace("[z-a]"), "tokenizer.json"),
         (

@@ -185,6 +185,37 @@ fn templates_that_never_end_or_explode_are_errors_within_a_second() {
             "a deep dictionary",
         ),
     ];
+    all_are_refused(&cases);
+}
+
+#[test]
+fn texts_that_are_gone_through_again_and_again_are_errors_within_a_second() {
+    all_are_refused(&[
+        (
+            "{% set t = 'a' * 20000000 %}{% for i in range(300) %}{{ t|wordcount }}{% endfor %}",
+            "counting words",
+        ),
+        (
+            "{% set t = 'a' * 20000000 %}{% for i in range(300) %}{{ t|length }}{% endfor %}",
+            "counting characters",
+        ),
+        (
+            "{% set t = 'a' * 20000000 %}{% for i in range(300) %}{{ t is upper }}{% endfor %}",
+            "large letters",
+        ),
+        ("{% set t = '1' * 20000000 %}{% for i in range(300) %}{{ t|int }}{% endfor %}", "reading a number"),
+        (
+            "{% set t = 'a' * 20000000 %}{% for i in range(300) %}{{ t|truncate(29999999) is sameas(1) }}{% endfor %}",
+            "cutting nothing off",
+        ),
+        ("{{ ('ab' * 1000000).strip('b' * 1000000 ~ 'a') }}", "stripping many of many"),
+        ("{% for i in range(99999) %}{{ range(99999)[::-1] }}{% endfor %}", "slices again and again"),
+        ("{{ ('a' * 30000000)[::-1] }}", "a slice of all characters"),
+    ]);
+}
+
+/// Templates and what they do, each of which must end in an error soon.
+fn all_are_refused(cases: &[(&str, &str)]) {
     for (source, what) in cases {
         let begin = Instant::now();
         let result =
@@ -209,9 +240,38 @@ fn a_template_that_nests_too_deeply_does_not_parse() {
         format!("{{{{ {}1 }}}}", "not ".repeat(5000)),
         "{% if 1 %}".repeat(5000),
         format!("{{{{ {}1{} }}}}", "[".repeat(5000), "]".repeat(5000)),
+        format!("{{% set {}a{} = 1 %}}", "(".repeat(20_000), ")".repeat(20_000)),
+        format!("{{% for {}a{} in b %}}{{% endfor %}}", "(".repeat(20_000), ")".repeat(20_000)),
     ] {
         assert!(matches!(ChatTemplate::new(&source), Err(Error::Template { .. })));
     }
+}
+
+/// It looked for the end of each tag in all that follows.
+#[test]
+fn tags_that_never_end_are_looked_through_once() {
+    let chat =
+        ChatTemplate::new("{{ ('<' * 1000000)|striptags|length }} {{ 'a <b>c</b> < d'|striptags }}").unwrap();
+    let begin = Instant::now();
+    assert_eq!(chat.render(&given_default()).unwrap(), "1000000 a c < d");
+    assert!(begin.elapsed() < Duration::from_secs(10), "it took {:?}", begin.elapsed());
+}
+
+/// What a chain begins with lies deepest: dropping a million of them was a stack overflow, which ends the process.
+#[test]
+fn a_chain_of_a_million_links_does_not_parse() {
+    let refused = |source: &str| matches!(ChatTemplate::new(source), Err(Error::Template { .. }));
+    for link in [".a", "[0]", "()", "|trim", "+1", "**1", " or 1", " and 1", " if 1", " is sameas(1)"] {
+        let chain = link.repeat(1_000_000 / link.len());
+        assert!(refused(&format!("{{{{ a{chain} }}}}")), "{link}");
+        assert!(refused(&format!("{{{{ (((a{chain}) ] }}}}")), "{link}");
+    }
+    assert!(refused(&format!("{{% filter trim{} %}}{{% endfilter %}}", "|trim".repeat(200_000))));
+    // As long as one may be, and as deep: it can be dropped, and rendering it is refused.
+    let chat = ChatTemplate::new(&format!("{{{{ a{} }}}}", "|trim".repeat(4000))).unwrap();
+    assert!(matches!(chat.render(&given_default()), Err(Error::Exhausted { .. })));
+    // Each tag has its own.
+    assert!(ChatTemplate::new(&"{{ a.b|trim }}{% if a.b %}{% elif a.c %}{% endif %}".repeat(5000)).is_ok());
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn from_formula(
         None => learned(config, tell)?,
     };
     let tokenizer = Tokenizer::open(&folder)?;
-    let words = tokenizer.vocabulary().len();
+    let words = tokenizer.vocabulary().size();
     for side in [&mut formula.source, &mut formula.target].into_iter().flatten() {
         if let Input::Tokens(tokens) = &mut side.input {
             tokens.vocabulary = words;

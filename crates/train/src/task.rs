@@ -39,7 +39,8 @@ pub struct Task {
     types: bool,
     /// Positions that see all.
     global: Vec<usize>,
-    vocabulary: usize,
+    /// The ids that there are: files may leave some out.
+    ids: Vec<u32>,
     /// Whether pieces of running text are remembered from batch to batch.
     texts: Texts,
 }
@@ -88,7 +89,7 @@ impl Task {
             given.is_some_and(|side| matches!(&side.input, Input::Tokens(tokens) if tokens.types.is_some()));
         Ok(Self {
             objective: config.objective,
-            vocabulary: tokenizer.vocabulary().len(),
+            ids: tokenizer.vocabulary().iter().map(|(id, _)| id).collect(),
             tokenizer,
             labels,
             start: start.unwrap_or(0),
@@ -140,6 +141,19 @@ impl Task {
         matches!(self.objective, Objective::Generate | Objective::Fill)
     }
 
+    /// The fewest tokens of running text that teach something: a row needs the token after it, unless that is hidden itself.
+    pub fn least(&self) -> u64 {
+        match self.objective {
+            Objective::Generate => 2,
+            Objective::Fill => 1,
+            Objective::Translate
+            | Objective::Classify
+            | Objective::Tag
+            | Objective::Answer
+            | Objective::Embed => 0,
+        }
+    }
+
     /// Whether examples are two texts that say the same.
     pub fn pairs(&self) -> bool {
         matches!(self.objective, Objective::Translate | Objective::Embed)
@@ -155,9 +169,8 @@ impl Task {
     }
 
     /// What the tokens of the data depend on, besides the data.
-    pub fn identity(&self) -> (Vec<Option<String>>, &[String]) {
-        let tokens = (0..self.vocabulary as u32).map(|id| self.tokenizer.token(id).map(str::to_owned));
-        (tokens.collect(), &self.labels)
+    pub fn identity(&self) -> (Vec<(u32, &str)>, &[String]) {
+        (self.tokenizer.vocabulary().iter().collect(), &self.labels)
     }
 
     /// The tokens of a record.
@@ -310,9 +323,12 @@ impl Task {
         batches.into_iter().map(|batch| batch.into_iter().map(u64::from).collect()).collect()
     }
 
-    /// Where the pieces of running text begin, the first at `shift`; text shorter than a piece is one.
+    /// Where the pieces of running text begin, the first at `shift`; text shorter than a piece is one, unless it teaches nothing.
     fn windows(&self, store: &Store, shift: u64) -> Vec<u64> {
         let (total, piece) = (store.total(), self.length as u64);
+        if total < self.least() {
+            return Vec::new();
+        }
         let shift = if shift + piece < total { shift } else { 0 };
         let count = (total.saturating_sub(1 + shift) / piece).max(1);
         (0..count).map(|at| shift + at * piece).collect()
@@ -365,9 +381,10 @@ impl Task {
             }
             Objective::Generate => {
                 let tokens = &parts[0];
+                let Some(rows) = tokens.len().checked_sub(1) else { return };
                 let packed = batch.side_mut(self.side);
-                pick_all(packed, tokens.len() - 1);
-                packed.push(&tokens[..tokens.len() - 1], Span::default());
+                pick_all(packed, rows);
+                packed.push(&tokens[..rows], Span::default());
                 packed.labels.extend(&tokens[1..]);
             }
             Objective::Fill => self.hide(batch, &parts[0], random),
@@ -427,7 +444,7 @@ impl Task {
             let draw = random.uniform();
             ids.push(match draw {
                 draw if draw < 0.8 => mask,
-                draw if draw < 0.9 => random.below(self.vocabulary) as u32,
+                draw if draw < 0.9 => *random.pick(&self.ids),
                 _ => token,
             });
         }

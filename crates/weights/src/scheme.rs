@@ -6,7 +6,7 @@
 //! 32 numbers of four bits around 8, those of the first sixteen in the low halves, and a byte with the step that each sixteen are multiplied
 //! by, the first in the low half; or one of GGUF's, whose blocks fill the rows and have their scales inside.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
 use crate::error::clip;
@@ -53,27 +53,33 @@ impl<'a> Scheme<'a> {
 
     /// Gives the tensors in blocks their type and shape.
     pub(crate) fn apply(&self, places: &mut [Place]) -> Result<(), Error> {
+        if self.types.is_empty() {
+            return Ok(());
+        }
+        let mut known: HashMap<&str, (&mut Dtype, &mut Vec<usize>)> = places
+            .iter_mut()
+            .map(|Place { name, dtype, shape, .. }| (name.as_str(), (dtype, shape)))
+            .collect();
         for (name, word) in self.types.iter().filter(|(_, word)| *word != INT8) {
             let Some(quant) = Quant::named(word) else {
                 return Err(self.wrong(name, format_args!("has the unknown type {word:?}")));
             };
-            let Some(place) = places.iter_mut().find(|place| place.name == *name) else {
+            let Some((dtype, shape)) = known.get_mut(name.as_str()) else {
                 return Err(self.wrong(name, "is not there"));
             };
-            match (place.dtype, place.shape.as_slice()) {
+            let unpacked = match (&**dtype, shape.as_slice()) {
                 (Dtype::U8, &[rows, bytes]) if bytes.is_multiple_of(quant.bytes()) => {
-                    let width = bytes / quant.bytes() * quant.numbers();
-                    place.dtype = Dtype::Blocks(quant);
-                    place.shape = vec![rows, width];
+                    (bytes / quant.bytes()).checked_mul(quant.numbers()).map(|width| vec![rows, width])
                 }
-                (dtype, shape) => {
-                    let bytes = quant.bytes();
-                    let (found, word) = (dtype.name(), quant.name());
-                    let why =
-                        format_args!("is {found} {shape:?}, and no rows of {word} of {bytes} bytes each");
-                    return Err(self.wrong(name, why));
-                }
-            }
+                _ => None,
+            };
+            let Some(unpacked) = unpacked else {
+                let bytes = quant.bytes();
+                let (found, word) = (dtype.name(), quant.name());
+                let why = format_args!("is {found} {shape:?}, and no rows of {word} of {bytes} bytes each");
+                return Err(self.wrong(name, why));
+            };
+            (**dtype, **shape) = (Dtype::Blocks(quant), unpacked);
         }
         Ok(())
     }

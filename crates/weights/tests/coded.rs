@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use glassformer_tensor::{Coded, CodedRow, Coding, Random};
 use glassformer_weights::{Dtype, Quant, Weights, put_together, save_streamed, scheme};
@@ -147,6 +148,31 @@ fn blocks_of_gguf_in_a_file_of_ours_are_what_they_are_there() {
     let mut row = CodedRow::default();
     coded.row(2, &mut row);
     assert_eq!(row.decode(&coded.coding()), view.values()[2 * WIDTH..3 * WIDTH]);
+}
+
+/// Each was looked for among all: 80,000 names of nothing took minutes.
+#[test]
+fn many_tensors_in_blocks_are_found_at_once() {
+    let path = place("coded_many");
+    let names: Vec<String> = (0..40_000).map(|at| format!("t{at}")).collect();
+    let types: BTreeMap<&str, &str> = names.iter().map(|name| (name.as_str(), "Q4_0")).collect();
+    let metadata = BTreeMap::from([(scheme::CODING.to_owned(), serde_json::to_string(&types).unwrap())]);
+    let claims = names.iter().map(|name| (name.as_str(), (Dtype::U8, &[0, 18][..]))).collect();
+    save_streamed(&path, &claims, &metadata, |_, _| Ok(())).unwrap();
+    let begin = Instant::now();
+    assert_eq!(Weights::open(&path).unwrap().len(), names.len());
+    assert!(begin.elapsed() < Duration::from_secs(5), "it took {:?}", begin.elapsed());
+}
+
+#[test]
+fn rows_of_more_numbers_than_can_be_counted_are_refused() {
+    let path = place("coded_wide");
+    let metadata = BTreeMap::from([(scheme::CODING.to_owned(), r#"{"a":"Q4_0"}"#.to_owned())]);
+    let shape = [0, usize::MAX / 18 * 18];
+    let claims = BTreeMap::from([("a", (Dtype::U8, &shape[..]))]);
+    save_streamed(&path, &claims, &metadata, |_, _| Ok(())).unwrap();
+    let error = Weights::open(&path).unwrap_err().to_string();
+    assert!(error.contains("no rows of Q4_0"), "{error}");
 }
 
 #[test]

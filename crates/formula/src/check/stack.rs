@@ -18,6 +18,7 @@ pub(super) fn check(report: &mut Report, place: &Place<'_>, side: &Side) {
         self::block(report, place, (&format!("{at}.{path}"), block), stack);
     }
     others(report, &format!("{at}.others"), stack);
+    applied(report, &at, stack);
     report.norm(&format!("{at}.final_norm"), stack.final_norm);
     memory_is_read(report, place, &at, stack);
     attend::one_projection(report, &at, stack);
@@ -129,6 +130,25 @@ fn depth(report: &mut Report, at: &str, depth: Depth) {
                 );
             }
         }
+    }
+}
+
+/// Shared layers cost no weights, but they are unrolled like any others.
+fn applied(report: &mut Report, at: &str, stack: &Stack) {
+    let times = match stack.depth {
+        Depth::Layers(times)
+        | Depth::Shared { times }
+        | Depth::Groups { layers: times, groups: _ }
+        | Depth::Adaptive { max: times, threshold: _ } => times,
+    };
+    let longest = blocks(stack).map(|(_, block)| block.len()).max().unwrap_or(0);
+    // What is too large by itself has been refused.
+    if times <= limits::LAYERS && longest <= limits::SUBLAYERS && times * longest > limits::APPLIED {
+        report.refuse(
+            format!("{at}.depth"),
+            format!("{times} times {longest} sublayers cannot be meant"),
+            format!("give at most {} sublayers one after the other", limits::APPLIED),
+        );
     }
 }
 

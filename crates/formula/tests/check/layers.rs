@@ -108,6 +108,31 @@ fn groups_have_one_size() {
     assert_eq!(fine.check(), Ok(()));
 }
 
+/// An ALBERT of 2,048 times 64 sublayers, all with the same weights, fits a small file; planning it took minutes.
+#[test]
+fn sublayers_are_counted_as_often_as_they_are_applied() {
+    let mut deep = gpt2(SMALL);
+    stack(&mut deep).depth = Depth::Shared { times: 2048 };
+    stack(&mut deep).block = vec![stack(&mut deep).block[0].clone(); 4];
+    assert_eq!(deep.check(), Ok(()));
+    refused(vec![
+        case(gpt2(SMALL), "target.stack.depth", "2048 times 6 sublayers", |f| {
+            stack(f).depth = Depth::Shared { times: 2048 };
+            stack(f).block = vec![stack(f).block[0].clone(); 6];
+        }),
+        case(gpt2(SMALL), "target.stack.depth", "200 times 64 sublayers", |f| {
+            stack(f).depth = Depth::Groups { layers: 200, groups: 2 };
+            stack(f).block = vec![stack(f).block[0].clone(); 64];
+        }),
+        case(gpt2(SMALL), "target.stack.depth", "1000 times 10 sublayers", |f| {
+            let mut other = other(f, &[1]);
+            other.block = vec![other.block[0].clone(); 10];
+            stack(f).depth = Depth::Layers(1000);
+            stack(f).others = vec![other];
+        }),
+    ]);
+}
+
 #[test]
 fn other_blocks_count_among_the_weights() {
     let mut large = modernbert(SMALL, 8);

@@ -43,7 +43,7 @@ impl Renderer<'_> {
                         | Value::Undefined(_)
                 )
             }
-            "iterable" => input.length().is_some() || matches!(input, Value::Iterator(_)),
+            "iterable" => matches!(input, Value::Text(_) | Value::Iterator(_)) || input.length().is_some(),
             "callable" => {
                 matches!(input, Value::Macro(_) | Value::Method(_) | Value::Function(_) | Value::Joiner(_))
             }
@@ -55,12 +55,14 @@ impl Renderer<'_> {
                 None => return wrong("divisibleby wants a whole number"),
             },
             "lower" => {
-                self.as_text(input)?.chars().all(|c| !c.is_uppercase())
-                    && self.as_text(input)?.chars().any(char::is_lowercase)
+                let text = self.as_text(input)?;
+                meter.read(&text)?;
+                text.chars().all(|c| !c.is_uppercase()) && text.chars().any(char::is_lowercase)
             }
             "upper" => {
-                self.as_text(input)?.chars().all(|c| !c.is_lowercase())
-                    && self.as_text(input)?.chars().any(char::is_uppercase)
+                let text = self.as_text(input)?;
+                meter.read(&text)?;
+                text.chars().all(|c| !c.is_lowercase()) && text.chars().any(char::is_uppercase)
             }
             "eq" | "equalto" | "==" => input.equals(&other()?, meter)?,
             "ne" | "!=" => !input.equals(&other()?, meter)?,
@@ -72,7 +74,7 @@ impl Renderer<'_> {
             "sameas" => match (input, other()?) {
                 (Value::None, Value::None) => true,
                 (Value::Bool(a), Value::Bool(b)) => *a == b,
-                (Value::Text(a), Value::Text(b)) => *a == b,
+                (Value::Text(_), other @ Value::Text(_)) => input.equals(&other, meter)?,
                 (Value::Int(a), Value::Int(b)) => *a == b,
                 (Value::Namespace(a), Value::Namespace(b)) => std::rc::Rc::ptr_eq(a, &b),
                 _ => false,

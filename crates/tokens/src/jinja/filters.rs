@@ -15,13 +15,16 @@ impl Renderer<'_> {
     pub(super) fn filter(&self, name: &str, input: &Value, args: Args) -> Outcome<Value> {
         self.meter.step(1)?;
         let meter = self.meter;
+        if let Value::Text(text) = input {
+            meter.read(text)?; // nearly all go through it, and be it to count
+        }
         let text = || self.as_text(input);
         match name {
             "lower" => meter.text(text()?.to_lowercase()),
             "upper" => meter.text(text()?.to_uppercase()),
             "capitalize" => meter.text(text::capitalize(&text()?)),
             "title" => meter.text(title(&text()?)),
-            "trim" => meter.text(text::strip(&text()?, args.text(0, "chars")?.as_deref(), Ends::Both)),
+            "trim" => methods::strip(&text()?, &args, Ends::Both, meter),
             "string" | "safe" => Ok(Value::Text(text()?)),
             "replace" => {
                 let as_text = |place, name| Ok(Value::Text(self.as_text(&args.need(place, name)?)?));
@@ -251,12 +254,10 @@ fn strip_tags(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('<') {
+        // Where no tag ends any more, none begins.
+        let Some((_, after)) = after.split_once('>') else { break };
         out.push_str(before);
-        let tag = after.split_once('>').map(|(_, after)| after);
-        if tag.is_none() {
-            out.push('<');
-        }
-        rest = tag.unwrap_or(after);
+        rest = after;
     }
     out.push_str(rest);
     text::words(&out, None).join(" ")

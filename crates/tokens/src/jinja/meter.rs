@@ -62,6 +62,11 @@ impl Meter {
         Ok(())
     }
 
+    /// Counts the steps that going through a text takes.
+    pub fn read(&self, text: &str) -> Outcome<()> {
+        self.step(text.len() / 32)
+    }
+
     /// Counts bytes that are about to be allocated, and the steps that filling them takes.
     pub fn grow(&self, bytes: usize) -> Outcome<()> {
         let total = self.bytes.get().saturating_add(bytes as u64);

@@ -127,7 +127,8 @@ impl Renderer<'_> {
 }
 
 fn text_method(text: &Rc<str>, name: &str, args: &Args, meter: &Meter) -> Outcome<Value> {
-    meter.step(1 + text.len() / 32)?;
+    meter.step(1)?;
+    meter.read(text)?;
     if let Some(value) = question(text, name) {
         return Ok(Value::Bool(value));
     }
@@ -138,7 +139,7 @@ fn text_method(text: &Rc<str>, name: &str, args: &Args, meter: &Meter) -> Outcom
                 "rstrip" => Ends::Right,
                 _ => Ends::Both,
             };
-            meter.text(text::strip(text, args.text(0, "chars")?.as_deref(), ends))
+            strip(text, args, ends, meter)
         }
         "lower" | "casefold" => meter.text(text.to_lowercase()),
         "upper" => meter.text(text.to_uppercase()),
@@ -233,6 +234,13 @@ fn affix(text: &str, name: &str, args: &Args) -> Outcome<Value> {
         Value::Tuple(parts) => super::value::any(&parts.items, holds)?,
         part => holds(&part)?,
     }))
+}
+
+/// `str.strip`: every character may be looked for among all that go.
+pub(super) fn strip(text: &str, args: &Args, ends: Ends, meter: &Meter) -> Outcome<Value> {
+    let chars = args.text(0, "chars")?;
+    meter.step(text.len().saturating_mul(chars.as_ref().map_or(0, |chars| chars.len())) / 32)?;
+    meter.text(text::strip(text, chars.as_deref(), ends))
 }
 
 /// `str.replace`, whose result is counted before it is made.

@@ -107,18 +107,19 @@ impl Renderer<'_> {
         if step == 0 {
             return wrong("slice step cannot be zero");
         }
-        let indices = indices(start, stop, step, length as i128);
+        let mut indices = indices(start, stop, step, length as i128);
         if let Value::Text(text) = value {
-            self.meter.grow(text.len())?;
             if step == 1 {
-                let (from, count) = indices.first().map_or((0, 0), |&first| (first, indices.len()));
+                self.meter.grow(text.len())?;
+                let (count, from) = (indices.len(), indices.next().unwrap_or(0));
                 return self.meter.text(text.chars().skip(from).take(count).collect::<String>());
             }
+            self.meter.grow(length.saturating_mul(size_of::<char>()))?;
             let chars: Vec<char> = text.chars().collect();
-            return self.meter.text(indices.into_iter().map(|at| chars[at]).collect::<String>());
+            return self.meter.text(indices.map(|at| chars[at]).collect::<String>());
         }
         let items = value.items(self.meter)?;
-        let items = indices.into_iter().map(|at| items[at].clone()).collect();
+        let items = indices.map(|at| items[at].clone()).collect();
         match value {
             Value::Tuple(_) => Value::tuple(items, self.meter),
             _ => Value::list(items, self.meter),
@@ -126,8 +127,13 @@ impl Renderer<'_> {
     }
 }
 
-/// The places that a slice takes.
-fn indices(start: Option<i128>, stop: Option<i128>, step: i128, length: i128) -> Vec<usize> {
+/// The places that a slice takes, one after the other.
+fn indices(
+    start: Option<i128>,
+    stop: Option<i128>,
+    step: i128,
+    length: i128,
+) -> impl ExactSizeIterator<Item = usize> {
     let (low, high) = if step > 0 { (0, length) } else { (-1, length - 1) };
     let place = |at: Option<i128>, missing: i128| match at {
         None => missing,
@@ -135,13 +141,10 @@ fn indices(start: Option<i128>, stop: Option<i128>, step: i128, length: i128) ->
         Some(at) => at.min(high),
     };
     let (first, last) = if step > 0 { (low, high) } else { (high, low) };
-    let (mut at, stop) = (place(start, first), place(stop, last));
-    let mut found = Vec::new();
-    while if step > 0 { at < stop } else { at > stop } {
-        found.push(at as usize);
-        at += step;
-    }
-    found
+    let (begin, end) = (place(start, first), place(stop, last));
+    let distance = if step > 0 { end - begin } else { begin - end };
+    let count = if distance <= 0 { 0 } else { (distance - 1) / step.abs() + 1 };
+    (0..count as usize).map(move |at| (begin + at as i128 * step) as usize)
 }
 
 fn sign(operator: Operator) -> &'static str {
@@ -206,13 +209,14 @@ mod tests {
 
     #[test]
     fn slices_take_what_python_takes() {
-        assert_eq!(indices(None, None, 1, 3), [0, 1, 2]);
-        assert_eq!(indices(Some(-2), None, 1, 3), [1, 2]);
-        assert_eq!(indices(None, None, -1, 3), [2, 1, 0]);
-        assert_eq!(indices(Some(5), Some(0), -2, 4), [3, 1]);
-        assert_eq!(indices(Some(-9), Some(9), 2, 3), [0, 2]);
-        assert_eq!(indices(Some(2), Some(1), 1, 3), [0_usize; 0]);
-        assert_eq!(indices(None, None, -1, 0), [0_usize; 0]);
+        let taken = |start, stop, step, length| indices(start, stop, step, length).collect::<Vec<_>>();
+        assert_eq!(taken(None, None, 1, 3), [0, 1, 2]);
+        assert_eq!(taken(Some(-2), None, 1, 3), [1, 2]);
+        assert_eq!(taken(None, None, -1, 3), [2, 1, 0]);
+        assert_eq!(taken(Some(5), Some(0), -2, 4), [3, 1]);
+        assert_eq!(taken(Some(-9), Some(9), 2, 3), [0, 2]);
+        assert_eq!(taken(Some(2), Some(1), 1, 3), [0_usize; 0]);
+        assert_eq!(taken(None, None, -1, 0), [0_usize; 0]);
     }
 
     #[test]

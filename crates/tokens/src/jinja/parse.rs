@@ -7,10 +7,15 @@ use super::lex::{self, Fault, Token, fault};
 /// Expressions and statements within each other.
 const DEEPEST: usize = 100;
 
+/// Links of the chains in one tag: `a.b.c` has two, `1 + 2 + 3` too. The first link of a chain lies deepest, and dropping it recurses.
+const LONGEST: usize = 4000;
+
 pub(super) struct Parser {
     pub(super) tokens: Vec<(Token, usize)>,
     pub(super) at: usize,
     depth: usize,
+    /// How many links the chains of this tag have so far.
+    pub(super) links: usize,
     /// The names that the macros around this place use.
     pub(super) uses: Uses,
     /// How many loops are around this place.
@@ -22,7 +27,7 @@ pub(super) type Parsed<T> = Result<T, Fault>;
 /// The statements of a template.
 pub(super) fn template(source: &str) -> Parsed<Vec<Stmt>> {
     let tokens = lex::tokens(source)?;
-    let mut parser = Parser { tokens, at: 0, depth: 0, uses: Uses::default(), loops: 0 };
+    let mut parser = Parser { tokens, at: 0, depth: 0, links: 0, uses: Uses::default(), loops: 0 };
     parser.body(&[])
 }
 
@@ -117,6 +122,15 @@ impl Parser {
         parsed
     }
 
+    /// Adds a link to a chain of expressions.
+    pub(super) fn link(&mut self, line: usize, kind: Kind) -> Parsed<Expr> {
+        self.links += 1;
+        if self.links > LONGEST {
+            return fault(line, format!("more than {LONGEST} operations in one tag"));
+        }
+        Ok(Expr { line, kind })
+    }
+
     pub(super) fn tuple(&mut self, parse: fn(&mut Self) -> Parsed<Expr>) -> Parsed<Expr> {
         self.tuple_until(parse, None)
     }
@@ -152,7 +166,7 @@ impl Parser {
                 let test = boxed(parser.or()?);
                 let otherwise =
                     if parser.take_word("else") { Some(boxed(parser.expression()?)) } else { None };
-                expr = Expr { line, kind: Kind::Choice { test, then: boxed(expr), otherwise } };
+                expr = parser.link(line, Kind::Choice { test, then: boxed(expr), otherwise })?;
             }
             Ok(expr)
         })
@@ -162,7 +176,8 @@ impl Parser {
         let mut left = self.and()?;
         while self.take_word("or") {
             let line = self.line();
-            left = Expr { line, kind: Kind::Or(boxed(left), boxed(self.and()?)) };
+            let right = self.and()?;
+            left = self.link(line, Kind::Or(boxed(left), boxed(right)))?;
         }
         Ok(left)
     }
@@ -171,7 +186,8 @@ impl Parser {
         let mut left = self.not()?;
         while self.take_word("and") {
             let line = self.line();
-            left = Expr { line, kind: Kind::And(boxed(left), boxed(self.not()?)) };
+            let right = self.not()?;
+            left = self.link(line, Kind::And(boxed(left), boxed(right)))?;
         }
         Ok(left)
     }
@@ -219,7 +235,8 @@ impl Parser {
         while let Some(&(_, operator)) = signs.iter().find(|(sign, _)| self.is_sign(sign)) {
             let line = self.line();
             self.at += 1;
-            left = Expr { line, kind: Kind::Binary(operator, boxed(left), boxed(next(self)?)) };
+            let right = next(self)?;
+            left = self.link(line, Kind::Binary(operator, boxed(left), boxed(right)))?;
         }
         Ok(left)
     }

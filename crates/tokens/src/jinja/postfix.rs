@@ -28,7 +28,7 @@ impl Parser {
             } else {
                 return Ok(node);
             };
-            node = Expr { line, kind };
+            node = self.link(line, kind)?;
         }
     }
 
@@ -118,7 +118,8 @@ impl Parser {
                 node = self.test(node)?;
             } else if self.is_sign("(") {
                 let line = self.line();
-                node = Expr { line, kind: Kind::Call(boxed(node), self.arguments()?) };
+                let arguments = self.arguments()?;
+                node = self.link(line, Kind::Call(boxed(node), arguments))?;
             } else {
                 return Ok(node);
             }
@@ -136,7 +137,7 @@ impl Parser {
             let line = self.line();
             let name = self.dotted()?;
             let arguments = if self.is_sign("(") { self.arguments()? } else { Arguments::default() };
-            node = Some(Expr { line, kind: Kind::Filter(node.map(boxed), name, arguments) });
+            node = Some(self.link(line, Kind::Filter(node.map(boxed), name, arguments))?);
         }
         Ok(node)
     }
@@ -172,7 +173,7 @@ impl Parser {
             let argument = self.primary()?;
             arguments.places.push(self.postfix(argument)?);
         }
-        let test = Expr { line, kind: Kind::Test(boxed(node), name, arguments) };
+        let test = self.link(line, Kind::Test(boxed(node), name, arguments))?;
         Ok(if negated { Expr { line, kind: Kind::Not(boxed(test)) } } else { test })
     }
 }

@@ -11,6 +11,7 @@ impl Parser {
     pub(super) fn body(&mut self, ends: &[&str]) -> Parsed<Vec<Stmt>> {
         let mut body = Vec::new();
         loop {
+            self.links = 0;
             let line = self.line();
             match self.peek() {
                 None if ends.is_empty() => return Ok(body),
@@ -210,7 +211,7 @@ impl Parser {
 
     fn target(&mut self) -> Parsed<Target> {
         if self.take_sign("(") {
-            let target = self.targets(None)?;
+            let target = self.deeper(|parser| parser.targets(None))?;
             self.expect_sign(")")?;
             return Ok(target);
         }

@@ -4,8 +4,8 @@
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::pattern::Pattern;
-use crate::pieces::Charsmap;
+use super::pattern::{Pattern, Room};
+use crate::pieces::{Charsmap, REPLACEMENT};
 
 /// The parts of a file that are checked or reported. The vocabulary is left to the library.
 #[derive(Deserialize)]
@@ -56,13 +56,14 @@ impl Outline {
         check_growth("normalizer", stretch(&outline.normalizer, "normalizers"))?;
         check_growth("pre_tokenizer", stretch(&outline.pre_tokenizer, "pretokenizers"))?;
         check_growth("decoder", stretch(&outline.decoder, "decoders"))?;
-        check_normalizer(&outline.normalizer)?;
+        let mut room = Room::default();
+        check_normalizer(&outline.normalizer, &mut room)?;
         check_processor(&outline.post_processor)?;
         if let Some(prefix) = outline.model.continuing_subword_prefix.as_str().filter(|text| !text.is_empty())
         {
             check_merges(json, prefix)?;
         }
-        check_decoder(&outline.decoder)?;
+        check_decoder(&outline.decoder, &mut room)?;
         Ok(outline)
     }
 }
@@ -89,20 +90,20 @@ fn list<'a>(value: &'a Value, key: &str) -> impl Iterator<Item = &'a Value> {
     value.get(key).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn check_normalizer(value: &Value) -> Result<(), String> {
-    list(value, "normalizers").try_for_each(check_normalizer)?;
+fn check_normalizer(value: &Value, room: &mut Room) -> Result<(), String> {
+    list(value, "normalizers").try_for_each(|part| check_normalizer(part, room))?;
     if let Some(map) = value.get("precompiled_charsmap") {
         let blob = base64(map.as_str().ok_or("the table of characters is not a text")?)?;
         if !blob.is_empty() && !Charsmap::new(&blob)?.is_text() {
             return Err("the table of characters is not UTF-8".to_owned());
         }
     }
-    check_replace(value)
+    check_replace(value, room)
 }
 
-fn check_decoder(value: &Value) -> Result<(), String> {
-    list(value, "decoders").try_for_each(check_decoder)?;
-    check_replace(value)
+fn check_decoder(value: &Value, room: &mut Room) -> Result<(), String> {
+    list(value, "decoders").try_for_each(|part| check_decoder(part, room))?;
+    check_replace(value, room)
 }
 
 /// A text may become so much longer by what a file replaces in it. Real files make bytes of spaces (times three) and of
@@ -126,6 +127,7 @@ fn stretch(value: &Value, parts: &str) -> (f64, usize) {
                 length => ((size("content") as f64 / length as f64).max(1.0), 0),
             }
         }
+        "Precompiled" => (REPLACEMENT as f64, 0),
         "Prepend" => (1.0, size("prepend")),
         "ByteLevel" => (2.0, 0),
         _ => (1.0, 0),
@@ -145,10 +147,10 @@ fn check_growth(what: &str, (times, plus): (f64, usize)) -> Result<(), String> {
 }
 
 /// The library drops an error of such a pattern, so only patterns that cannot fail are accepted.
-fn check_replace(value: &Value) -> Result<(), String> {
+fn check_replace(value: &Value, room: &mut Room) -> Result<(), String> {
     let source = value.get("pattern").and_then(|pattern| pattern.get("Regex")).and_then(Value::as_str);
     match source {
-        Some(source) if kind(value) == "Replace" && !Pattern::new(source)?.is_linear() => {
+        Some(source) if kind(value) == "Replace" && !Pattern::new(source, room)?.is_linear() => {
             Err(format!("the pattern {source:?} of a replacement looks around, which is not supported"))
         }
         _ => Ok(()),

@@ -18,11 +18,46 @@ const RUN_OF_SPACES: &str = r"|\s+(?!\S)|\s+";
 /// The most memory that a compiled pattern may take.
 const LARGEST: usize = 16 << 20;
 
+/// The most memory that all patterns of a tokenizer may take, but for the last one.
+const ALL: usize = 64 << 20;
+
+/// The most patterns of a tokenizer. Real ones have five.
+const PATTERNS: usize = 64;
+
+/// What a pattern that goes back is taken to need: the engine does not say.
+const GUESS: usize = 4 << 20;
+
 /// How much one match may go back and try again.
 const BACKTRACKS: usize = 1_000_000;
 
 /// How long a pattern that goes back may take on a text, besides a second for each 100 kB.
 const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What is left for the patterns of a tokenizer.
+pub(crate) struct Room {
+    patterns: usize,
+    bytes: usize,
+}
+
+impl Default for Room {
+    fn default() -> Self {
+        Self { patterns: PATTERNS, bytes: ALL }
+    }
+}
+
+impl Room {
+    /// Lets one more pattern in.
+    fn enter(&mut self) -> Result<(), String> {
+        if self.patterns == 0 || self.bytes == 0 {
+            let room = ALL >> 20;
+            return Err(format!(
+                "its patterns are more than {PATTERNS}, or take more than {room} MB together"
+            ));
+        }
+        self.patterns -= 1;
+        Ok(())
+    }
+}
 
 /// A compiled pattern.
 #[derive(Debug)]
@@ -43,8 +78,9 @@ enum Matcher {
 }
 
 impl Pattern {
-    /// Compiles a pattern; what is wrong with it otherwise.
-    pub fn new(source: &str) -> Result<Self, String> {
+    /// Compiles a pattern, and takes its share of `room`; what is wrong with it otherwise.
+    pub fn new(source: &str, room: &mut Room) -> Result<Self, String> {
+        room.enter()?;
         let matcher = match source.strip_suffix(RUN_OF_SPACES).map(|head| compile(&[head, r"\s+"])) {
             Some(Ok(words)) => Matcher::Words(words),
             Some(Err(_)) | None => match compile(&[source]) {
@@ -52,17 +88,22 @@ impl Pattern {
                 Err(_) => Matcher::Backtracking(Box::new(backtracking(source)?)),
             },
         };
+        let size = match &matcher {
+            Matcher::Plain(regex) | Matcher::Words(regex) => regex.memory_usage(),
+            Matcher::Backtracking(_) => GUESS,
+        };
+        room.bytes = room.bytes.saturating_sub(size);
         Ok(Self { source: source.to_owned(), matcher })
     }
 
     /// A text as a pattern.
-    pub fn literal(text: &str) -> Result<Self, String> {
+    pub fn literal(text: &str, room: &mut Room) -> Result<Self, String> {
         let escaped: String = text
             .chars()
             .flat_map(|c| [c.is_ascii_punctuation().then_some('\\'), Some(c)])
             .flatten()
             .collect();
-        Self::new(&escaped)
+        Self::new(&escaped, room)
     }
 
     /// Whether it can be matched without going back.
@@ -152,17 +193,18 @@ impl Splitter for &Pattern {
 
 #[cfg(test)]
 mod tests {
-    use super::{Error, GPT2, Matcher, Pattern};
+    use super::{Error, GPT2, Matcher, Pattern, Room};
+
+    fn compiled(source: &str) -> Result<Pattern, String> {
+        Pattern::new(source, &mut Room::default())
+    }
 
     /// All matches, as the backtracking engine finds them and as `Pattern` does.
     fn both(source: &str, text: &str) -> (Vec<String>, Vec<String>) {
         let slow = fancy_regex::Regex::new(source).unwrap();
         let slow = slow.find_iter(text).map(|m| m.unwrap().as_str().to_owned()).collect();
         let mut fast = Vec::new();
-        Pattern::new(source)
-            .unwrap()
-            .each(text, |start, end| fast.push(text[start..end].to_owned()))
-            .unwrap();
+        compiled(source).unwrap().each(text, |start, end| fast.push(text[start..end].to_owned())).unwrap();
         (slow, fast)
     }
 
@@ -191,7 +233,7 @@ mod tests {
             "e\u{301} ..  !!",
         ];
         for source in [GPT2, LLAMA3] {
-            assert!(matches!(Pattern::new(source).unwrap().matcher, Matcher::Words(_)));
+            assert!(matches!(compiled(source).unwrap().matcher, Matcher::Words(_)));
             for text in texts {
                 let (slow, fast) = both(source, text);
                 assert_eq!(slow, fast, "{text:?}");
@@ -203,28 +245,42 @@ mod tests {
     fn a_million_spaces_are_one_match_and_a_word() {
         let text = " ".repeat(1_000_000) + "x";
         let mut found = Vec::new();
-        Pattern::new(LLAMA3).unwrap().each(&text, |start, end| found.push((start, end))).unwrap();
+        compiled(LLAMA3).unwrap().each(&text, |start, end| found.push((start, end))).unwrap();
         assert_eq!(found, [(0, 999_999), (999_999, 1_000_001)]);
     }
 
     #[test]
     fn a_pattern_that_never_ends_is_an_error() {
-        let pattern = Pattern::new(r"(?:a|aa)+(?<!z)c").unwrap();
+        let pattern = compiled(r"(?:a|aa)+(?<!z)c").unwrap();
         let error = pattern.each(&"a".repeat(10_000), |_, _| {}).unwrap_err();
         assert!(matches!(error, Error::Pattern { .. }), "{error}");
     }
 
     #[test]
     fn a_pattern_that_explodes_does_not_compile() {
-        assert!(Pattern::new(r"(?:\p{L}{1000}){1000}").is_err());
-        assert!(Pattern::new(r"(((").is_err());
-        assert!(Pattern::new(&"(".repeat(10_000)).is_err());
+        assert!(compiled(r"(?:\p{L}{1000}){1000}").is_err());
+        assert!(compiled(r"(((").is_err());
+        assert!(compiled(&"(".repeat(10_000)).is_err());
     }
 
     #[test]
     fn a_text_is_matched_as_it_stands() {
         let mut found = Vec::new();
-        Pattern::literal("a.*").unwrap().each("aba.*.", |start, end| found.push((start, end))).unwrap();
+        Pattern::literal("a.*", &mut Room::default())
+            .unwrap()
+            .each("aba.*.", |start, end| found.push((start, end)))
+            .unwrap();
         assert_eq!(found, [(2, 5)]);
+    }
+
+    #[test]
+    fn patterns_share_their_room() {
+        let filled = |source: &str| {
+            let mut room = Room::default();
+            (0..1000).take_while(|_| Pattern::new(source, &mut room).is_ok()).count()
+        };
+        assert_eq!(filled("a"), 64);
+        assert!((2..20).contains(&filled(r"\p{L}{150}x")));
+        assert!((2..20).contains(&filled(r"a(?=b)")));
     }
 }

@@ -10,7 +10,7 @@ use tokenizers::tokenizer::normalizer::SplitDelimiterBehavior;
 use tokenizers::tokenizer::pattern::Invert;
 use tokenizers::{PreTokenizedString, PreTokenizer, PreTokenizerWrapper};
 
-use super::pattern::{GPT2, Pattern};
+use super::pattern::{GPT2, Pattern, Room};
 
 /// How a text is cut into words.
 #[derive(Debug)]
@@ -39,22 +39,23 @@ pub(crate) enum Side {
 }
 
 impl Splits {
-    fn new(wrapper: PreTokenizerWrapper) -> Result<Self, String> {
+    fn new(wrapper: PreTokenizerWrapper, room: &mut Room) -> Result<Self, String> {
         Ok(match wrapper {
             PreTokenizerWrapper::Sequence(sequence) => {
-                Self::Sequence(sequence.into_iter().map(Self::new).collect::<Result<_, _>>()?)
+                let parts = sequence.into_iter().map(|part| Self::new(part, room));
+                Self::Sequence(parts.collect::<Result<_, _>>()?)
             }
             PreTokenizerWrapper::Split(split) => Self::Pattern {
                 pattern: match &split.pattern {
-                    SplitPattern::String(text) => Pattern::literal(text)?,
-                    SplitPattern::Regex(source) => Pattern::new(source)?,
+                    SplitPattern::String(text) => Pattern::literal(text, room)?,
+                    SplitPattern::Regex(source) => Pattern::new(source, room)?,
                 },
                 behavior: split.behavior,
                 side: if split.invert { Side::Word } else { Side::Delimiter },
             },
             PreTokenizerWrapper::ByteLevel(bytes) => Self::Bytes {
                 add_prefix_space: bytes.add_prefix_space,
-                words: bytes.use_regex.then(|| Pattern::new(GPT2)).transpose()?,
+                words: bytes.use_regex.then(|| Pattern::new(GPT2, room)).transpose()?,
             },
             PreTokenizerWrapper::FixedLength(fixed) if fixed.length == 0 => {
                 return Err("words of length nought".to_owned());
@@ -66,7 +67,8 @@ impl Splits {
 
 impl<'de> Deserialize<'de> for Splits {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        Self::new(PreTokenizerWrapper::deserialize(deserializer)?).map_err(de::Error::custom)
+        let wrapper = PreTokenizerWrapper::deserialize(deserializer)?;
+        Self::new(wrapper, &mut Room::default()).map_err(de::Error::custom)
     }
 }
 

@@ -81,7 +81,7 @@ impl Words {
 
 #[cfg(test)]
 mod tests {
-    use super::super::pattern::Pattern;
+    use super::super::pattern::{Pattern, Room};
     use super::Words;
 
     #[test]
@@ -98,7 +98,10 @@ mod tests {
             "deepseek-v3",
         ] {
             for pattern in Words::named(name).unwrap().patterns {
-                assert!(Pattern::new(pattern).unwrap().is_linear(), "{name}: {pattern}");
+                assert!(
+                    Pattern::new(pattern, &mut Room::default()).unwrap().is_linear(),
+                    "{name}: {pattern}"
+                );
             }
         }
         assert_eq!(Words::named("no-such"), None);

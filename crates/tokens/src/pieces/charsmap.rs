@@ -4,6 +4,10 @@
 //! its low byte is the label of the edge to it, bit 8 says that a value hangs below, bit 9 and the top 22 bits say where
 //! its children lie: a child's place is the node's place, xor the offset, xor the byte.
 
+/// The longest text, in bytes, that a beginning may become. The longest of Unicode's own has 33; what is much longer would make a short
+/// text one that fills the memory.
+pub(crate) const REPLACEMENT: usize = 256;
+
 /// A table that was checked: no walk through it leaves it, whatever the text.
 #[derive(Debug, Clone)]
 pub(crate) struct Charsmap {
@@ -49,6 +53,9 @@ impl Charsmap {
             units.chunks_exact(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect();
         if texts.last() != Some(&0) {
             return fault("has a text without an end");
+        }
+        if texts.split(|&byte| byte == 0).any(|text| text.len() > REPLACEMENT) {
+            return fault(&format!("has a text of more than {REPLACEMENT} bytes"));
         }
         for (at, &unit) in units.iter().enumerate() {
             if unit >> 31 == 1 && at > 0 {
@@ -123,13 +130,14 @@ mod tests {
 
     #[test]
     fn broken_tables_are_refused() {
-        let cases: [(&str, Vec<u8>, &str); 8] = [
+        let cases: [(&str, Vec<u8>, &str); 9] = [
             ("nothing", vec![], "cut short"),
             ("a length alone", 8_u32.to_le_bytes().to_vec(), "more units"),
             ("a giant", u32::MAX.to_le_bytes().to_vec(), "more units"),
             ("half a block", [&8_u32.to_le_bytes()[..], &[0; 9]].concat(), "whole blocks"),
             ("no units", vec![0, 0, 0, 0, 0], "whole blocks"),
             ("no end", blob(&[], 1, b"abc"), "without an end"),
+            ("a long text", blob(&[], 1, &[&[b'b'; 300][..], &[0]].concat()), "more than 256 bytes"),
             ("an offset outside", blob(&[(3, 0x1f_ffff << 10)], 1, b"\0"), "outside itself"),
             ("a value outside", blob(&[(3, 4 << 10 | 1 << 8), (7, 9)], 1, b"\0"), "outside its texts"),
         ];

@@ -14,7 +14,7 @@ mod read;
 mod trie;
 mod unigram;
 
-pub(crate) use charsmap::Charsmap;
+pub(crate) use charsmap::{Charsmap, REPLACEMENT};
 pub(crate) use join::Item;
 pub(crate) use model::{Algorithm, Duplicates, Kind, Model, Parts, Piece, byte_of};
 pub(crate) use normalize::Normalizer;

@@ -122,7 +122,7 @@ pub fn prepare(
     let report_path = folder.join("report.json");
     let known =
         fs::read_to_string(&report_path).ok().and_then(|text| serde_json::from_str::<Report>(&text).ok());
-    let report = match known.filter(|report| report.key == key) {
+    let mut report = match known.filter(|report| report.key == key) {
         Some(report) => report,
         None => make(config, task, folder, key, tell)?,
     };
@@ -134,7 +134,18 @@ pub fn prepare(
         });
     }
     let train = Store::open(folder, "train", task.parts())?;
-    let valid = if report.valid > 0 { Some(Store::open(folder, "valid", task.parts())?) } else { None };
+    let mut valid = if report.valid > 0 { Some(Store::open(folder, "valid", task.parts())?) } else { None };
+    // Lines of running text may have no tokens, all of them.
+    if train.total() < task.least() {
+        return Err(Error::Data {
+            place: "data.train".into(),
+            what: format!("nothing is left to learn from: {} lines have too few tokens", report.train),
+            hint: "give a file with more than blank lines".into(),
+        });
+    }
+    if valid.take_if(|store| store.total() < task.least()).is_some() {
+        report.valid = 0;
+    }
     Ok(Prepared { train, valid, report })
 }
 

@@ -1,0 +1,119 @@
+//! Running text: what is a piece of it, and what is none.
+
+mod common;
+
+use std::path::{Path, PathBuf};
+
+use common::{Folder, train};
+use glassformer_cpu::Cpu;
+use glassformer_formula::Formula;
+use glassformer_tensor::Random;
+use glassformer_tokens::Tokenizer;
+use glassformer_train::{About, Changes, Config, Ended, Event, Run, Store, Task};
+use serde_json::{Value, json};
+
+const FORMULA: &str = r#"
+    [target.input.tokens]
+    vocabulary = 1
+    [target.stack]
+    width = 8
+    depth.layers = 1
+    position.learned = { max = 16 }
+    [[target.stack.block]]
+    mix.attend = { reach = "past", heads = { query = 1, key = 1 } }
+    norm.input.layer = { epsilon = 1e-5 }
+    [head.words]
+    tied = true
+"#;
+
+/// The same as an encoder.
+fn encoder() -> String {
+    FORMULA.replace("target", "source").replace("past", "both").replace("max = 16", "max = 18")
+}
+
+/// Learns to write `train.txt`, or to fill its gaps, and looks at `valid.txt`.
+fn config(folder: &Path, [out, objective, tokenizer]: [&str; 3]) -> PathBuf {
+    let formula = if objective == "fill" { encoder() } else { FORMULA.to_owned() };
+    std::fs::write(folder.join("formula.toml"), formula).expect("the formula");
+    let config = format!(
+        r#"
+        out = "{out}"
+        objective = "{objective}"
+        model.formula = "formula.toml"
+        tokenizer = {tokenizer}
+        data = {{ train = [{{ path = "train.txt" }}], valid = [{{ path = "valid.txt" }}], length = 16, hidden = 0.9 }}
+        batch = {{ tokens = 64 }}
+        schedule = {{ steps = 2, rate = 1e-3 }}
+        checkpoint = {{ every = 2, check = 2 }}
+        "#
+    );
+    let path = folder.join(format!("{out}.toml"));
+    std::fs::write(&path, config).expect("the configuration");
+    path
+}
+
+/// A set whose lines were all blank had one piece of no tokens less one: 16 GB, and then a panic.
+#[test]
+fn blank_lines_are_nothing_to_learn_from_and_nothing_to_look_at() {
+    let folder = Folder::new("blank");
+    let write = |name: &str, text: &str| std::fs::write(folder.0.join(name), text).expect("the data");
+    write("train.txt", &"the cat sat on the mat\n".repeat(20));
+    write("valid.txt", "\n \n\t\n");
+    let first = config(&folder.0, ["out", "generate", r#"{ kind = "bpe", size = 300 }"#]);
+    let (ended, events) = train(&first, |_| false);
+    assert_eq!(ended, Ended::Done);
+    let looked = events.iter().any(|event| matches!(event, Event::Checked { .. }));
+    assert!(!looked, "it looked at nothing");
+
+    write("train.txt", "\n\n \n");
+    let blank = config(&folder.0, ["blank", "generate", r#"{ folder = "out/tokenizer" }"#]);
+    let blank = Config::open(&blank).expect("the configuration is right");
+    let refused = Run::open(blank, &Cpu::new(1), Changes::Refuse, &mut |_| {});
+    let why = refused.err().expect("nothing can be learned").to_string();
+    assert!(why.contains("3 lines have too few tokens"), "{why}");
+}
+
+/// Moves the ids of the upper half of a vocabulary up, so that there are none between.
+fn with_a_gap(tokenizer: &Path) {
+    let path = tokenizer.join("tokenizer.json");
+    let mut json: Value =
+        serde_json::from_slice(&std::fs::read(&path).expect("it was learned")).expect("it is JSON");
+    let vocabulary = json["model"]["vocab"].as_object_mut().expect("tokens and their ids");
+    let half = vocabulary.len() as u64 / 2;
+    for id in vocabulary.values_mut() {
+        let number = id.as_u64().expect("an id");
+        *id = json!(if number < half { number } else { number + 1000 });
+    }
+    std::fs::write(&path, json.to_string()).expect("it can be written");
+}
+
+/// The table of words had as many rows as there are tokens, and ids beyond them had none; words put in the place of hidden ones were none.
+#[test]
+fn ids_may_have_gaps() {
+    let folder = Folder::new("gaps");
+    let write = |name: &str, text: &str| std::fs::write(folder.0.join(name), text).expect("the data");
+    write("train.txt", &"the cat sat on the mat\n".repeat(40));
+    write("valid.txt", "the cat sat\n");
+    for objective in ["generate", "fill"] {
+        let learned = format!("learned-{objective}");
+        train(&config(&folder.0, [&learned, objective, r#"{ kind = "bpe", size = 300 }"#]), |_| false);
+        let tokenizer = folder.0.join(&learned).join("tokenizer");
+        with_a_gap(&tokenizer);
+        let given = format!("{{ folder = \"{learned}/tokenizer\" }}");
+        let path = config(&folder.0, [objective, objective, &given]);
+        let (ended, _) = train(&path, |_| false);
+        assert_eq!(ended, Ended::Done);
+    }
+
+    let tokenizer = Tokenizer::open(folder.0.join("learned-fill/tokenizer")).expect("it opens");
+    let read = Config::open(&folder.0.join("fill.toml")).expect("the configuration is right");
+    let formula = Formula::from_toml(&encoder()).expect("it is right");
+    let task = Task::new(&read, tokenizer, Vec::new(), &formula, About::default()).expect("it fits");
+    let store = Store::open(&folder.0.join("fill/data"), "train", 1).expect("the data is there");
+    let mut random = Random::new(1);
+    for _ in 0..50 {
+        let batch = task.batch(&store, &[0, 16], &mut random).expect("it can be read");
+        let known = |&id: &u32| task.tokenizer().token(id).is_some();
+        assert!(batch.source.tokens.iter().all(known), "a word that is none");
+    }
+}
