@@ -93,6 +93,10 @@ impl From<graph::Error> for Failure {
                 format!("the weight {name} is not finite: element {index} is {value}"),
                 "the file is damaged or training diverged; fetch it again or take an earlier checkpoint",
             ),
+            graph::Error::Memory { .. } => Self::new(
+                error.to_string(),
+                "ask for less at once: fewer or shorter texts, fewer beams, fewer new tokens; in a training, fewer batch.tokens",
+            ),
             error => Self::plain(&error),
         }
     }

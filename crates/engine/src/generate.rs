@@ -6,6 +6,7 @@ use glassformer_formula::{Formula, Input, Mix, Position, Rotary, Scaling, Side, 
 use glassformer_graph::ops::Which;
 use glassformer_graph::{Backend, Capacity, PAGE, PageLayout, Pages, Runner, SideCapacity, State};
 use glassformer_model::{Model, Purpose, page_layout};
+use glassformer_tensor::Buffer;
 
 use crate::limits::Limits;
 use crate::{Error, Event, Generated, Request, Room, Session};
@@ -54,7 +55,7 @@ impl Generator {
     /// Prepares `model` for requests within `room`.
     ///
     /// # Errors
-    /// If the model has no target, or its weights do not fit.
+    /// If the model has no target, its weights do not fit, or the system has not the memory for such a room.
     pub fn new(model: &Model, backend: &dyn Backend, mut room: Room) -> Result<Self, Error> {
         let target = model.formula().target.as_ref();
         let zeros = target.map_or(Ok(0), zeros)?;
@@ -104,14 +105,21 @@ impl Generator {
             logits,
             spare: Mutex::default(),
         };
-        Ok(Self { prepared: Arc::new(prepared) })
+        let generator = Self { prepared: Arc::new(prepared) };
+        let bytes = generator.bytes();
+        if !Buffer::fits(bytes / size_of::<f32>()) {
+            return Err(glassformer_graph::Error::Memory { what: "keys and values", bytes }.into());
+        }
+        Ok(generator)
     }
 
     /// How many bytes the keys and values of a session take: known before it starts, and never more.
     pub fn bytes(&self) -> usize {
         let [cache, crossing] = self.prepared.layouts();
         let room = self.prepared.room;
-        cache.bytes() * room.pages + crossing.bytes() * room.source_pages
+        let [targets, sources] = [(cache, room.pages), (crossing, room.source_pages)]
+            .map(|(layout, pages)| layout.bytes().saturating_mul(pages));
+        targets.saturating_add(sources)
     }
 
     /// A session with nothing under way.

@@ -45,6 +45,24 @@ fn pair(source: &[u32], target: &[u32]) -> Sequence {
 }
 
 #[test]
+fn a_room_beyond_all_memory_is_refused() {
+    let model = Model::random(named::llama(SIZE, 1), 1).expect("the formula works");
+    let requests = [Request::prompt(vec![1, 2], Decoding::greedy(None, 3))];
+    let room = Room::of(model.formula(), &requests, 1);
+    for backend in backends() {
+        assert!(Generator::new(&model, &*backend, room).is_ok());
+        let vast = Room { pages: 1 << 45, ..room };
+        refused(
+            "a vast room",
+            Generator::new(&model, &*backend, vast),
+            &["keys and values", "more than the system gives"],
+        );
+    }
+    let long = Room { rows: 1 << 40, ..room };
+    refused("a vast pass", Generator::new(&model, &Cpu::new(1), long), &["the values of a run", "GB"]);
+}
+
+#[test]
 fn bad_sequences_are_refused_by_name() {
     let model = Model::random(original(), 1).expect("the formula works");
     let bert = Model::random(named::bert(SIZE), 1).expect("the formula works");

@@ -80,4 +80,12 @@ pub enum Error {
         /// How many there are.
         have: usize,
     },
+    /// More memory than the system gives.
+    #[error("{what} would take {:.1} GB, more than the system gives", *.bytes as f64 / 1e9)]
+    Memory {
+        /// What would take it.
+        what: &'static str,
+        /// How much.
+        bytes: usize,
+    },
 }

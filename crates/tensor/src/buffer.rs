@@ -32,6 +32,13 @@ impl Buffer {
         let start = data.as_ptr().align_offset(ALIGNMENT).min(spare);
         Self(Storage::Small { data, start, len })
     }
+
+    /// Whether the system would give so much memory: it is asked for, and given back. What it gives may still be more than there is, where
+    /// others use it, too.
+    pub fn fits(len: usize) -> bool {
+        let bytes = len.checked_mul(size_of::<f32>()).filter(|&bytes| isize::try_from(bytes).is_ok());
+        bytes.is_some_and(|bytes| bytes < LARGE || MmapMut::map_anon(bytes).is_ok())
+    }
 }
 
 /// Large pages for so many zeros; `None` where they are few, or the system has none.
@@ -85,6 +92,12 @@ impl std::fmt::Debug for Buffer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_no_machine_has_does_not_fit() {
+        assert!(Buffer::fits(0) && Buffer::fits(1000) && Buffer::fits(LARGE));
+        assert!(!Buffer::fits(1 << 58) && !Buffer::fits(usize::MAX));
+    }
 
     #[test]
     fn every_buffer_starts_on_a_cache_line() {

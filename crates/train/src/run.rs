@@ -4,7 +4,7 @@
 //! checkpoint need not hold any generator, and a run that goes on does what one that was never interrupted would have done,
 //! bit for bit.
 
-use std::fs;
+use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
@@ -127,6 +127,8 @@ pub struct Run {
     progress: Progress,
     plan: Vec<Vec<u64>>,
     last_saved: Option<usize>,
+    /// Keeps other trainings out of the folder as long as this one is there.
+    _lock: File,
 }
 
 impl Run {
@@ -141,6 +143,7 @@ impl Run {
         tell: &mut dyn FnMut(Event),
     ) -> Result<Self, Error> {
         fs::create_dir_all(&config.out).map_err(Error::io("create", &config.out))?;
+        let lock = lock(&config.out)?;
         same(&config, changes)?;
         let Begun { model, task, written, beside } = begin(&config, tell)?;
         let mut read = |count| tell(Event::Read(count));
@@ -190,6 +193,7 @@ impl Run {
             progress: Progress::default(),
             plan: Vec::new(),
             last_saved: None,
+            _lock: lock,
         };
         if let Some((path, progress)) = last {
             restore(&path, &progress, &mut run.trainer)?;
@@ -370,6 +374,22 @@ impl Run {
 /// Where the configuration is kept that a folder was begun with.
 fn begun_with(config: &Config) -> PathBuf {
     config.out.join("config.json")
+}
+
+/// Refuses to train in a folder where another training is under way: each would remove what the other is writing. The system lets go of
+/// the lock when a process ends, however it ends.
+fn lock(out: &Path) -> Result<File, Error> {
+    let path = out.join(".lock");
+    let file = File::options().create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(Error::io("create", &path))?;
+    match file.try_lock() {
+        Err(TryLockError::WouldBlock) => Err(Error::config(
+            format!("another training is under way in {}", out.display()),
+            "wait for it or stop it, or name another folder as out",
+        )),
+        // A file system that has no locks keeps nobody out.
+        Ok(()) | Err(TryLockError::Error(_)) => Ok(file),
+    }
 }
 
 /// Refuses a configuration other than the one that the folder was begun with.

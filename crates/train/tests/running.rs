@@ -73,6 +73,24 @@ fn blank_lines_are_nothing_to_learn_from_and_nothing_to_look_at() {
     assert!(why.contains("3 lines have too few tokens"), "{why}");
 }
 
+#[test]
+fn a_folder_is_one_training_s_at_a_time() {
+    let folder = Folder::new("locked");
+    let write = |name: &str, text: &str| std::fs::write(folder.0.join(name), text).expect("the data");
+    write("train.txt", &"the cat sat on the mat\n".repeat(20));
+    write("valid.txt", "the cat sat\n");
+    let path = config(&folder.0, ["out", "generate", r#"{ kind = "bpe", size = 300 }"#]);
+    let open = || {
+        let config = Config::open(&path).expect("the configuration is right");
+        Run::open(config, &Cpu::new(1), Changes::Refuse, &mut |_| {})
+    };
+    let first = open().expect("nobody else is there");
+    let why = open().err().expect("somebody is there").to_string();
+    assert!(why.contains("another training is under way"), "{why}");
+    drop(first);
+    assert!(open().is_ok(), "the first one is gone");
+}
+
 /// Moves the ids of the upper half of a vocabulary up, so that there are none between.
 fn with_a_gap(tokenizer: &Path) {
     let path = tokenizer.join("tokenizer.json");

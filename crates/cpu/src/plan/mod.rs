@@ -12,6 +12,7 @@ use glassformer_graph::{
     Ask, Backend, Batch, Capacity, Constants, Error, Graph, Leaders, Limits, Op, Pages, Rows, Runner, State,
     View,
 };
+use glassformer_tensor::Buffer;
 
 use crate::context::{Block, Context, PagesAt};
 use crate::isa::Isa;
@@ -168,6 +169,12 @@ impl Backend for Cpu {
             Way::new(few, deal, capacity)
         });
         let wanted = std::mem::take(&mut many.wanted);
+        let many = Way::new(many, deal, *capacity);
+        let floats = many.floats().max(few.as_ref().map_or(0, Way::floats));
+        if !Buffer::fits(floats) {
+            let bytes = floats.saturating_mul(size_of::<f32>());
+            return Err(Error::Memory { what: "the values of a run", bytes });
+        }
         if let Some(node) =
             graph.nodes().iter().find(|node| node.inputs.len() + node.outputs.len() + 2 > OPERANDS)
         {
@@ -187,7 +194,7 @@ impl Backend for Cpu {
             near: self.is_near(&wanted),
             tiles: tiles && self.is_near(&wanted),
             sharing: self.sharing,
-            many: Way::new(many, deal, *capacity),
+            many,
             few,
         }))
     }

@@ -7,6 +7,9 @@ use std::path::{Component, Path, PathBuf};
 use super::{Config, FormulaText, Objective, Optimiser, Regularise, Source};
 use crate::Error;
 
+/// The most tokens of a batch: a thousand times what one machine takes.
+const MOST_TOKENS: usize = 1 << 24;
+
 impl Config {
     /// Reads the configuration at `path`.
     ///
@@ -76,6 +79,7 @@ impl Config {
             "batch.tokens is less than the longest text with its marks, or than both texts of a pair",
             "raise batch.tokens or lower data.length",
         )?;
+        wrong(self.batch.tokens > MOST_TOKENS, "batch.tokens is more than 2²⁴", "4096 is usual")?;
         wrong(self.batch.accumulate == 0 || self.batch.pool == 0, "a batch setting is 0", "1 is the least")?;
         wrong(self.data.length < 4, "data.length is less than 4", "128 is usual")?;
         wrong(!(0.0..1.0).contains(&self.data.held_out), "data.held_out is not in [0, 1)", "0.01 is usual")?;
@@ -211,5 +215,6 @@ mod tests {
         assert!(refused(&LEAST.replace("1e-3", "nan")).contains("schedule.rate"));
         assert!(refused(&format!("{LEAST}\nmodel.checkpoint = \"x\"")).contains("exactly one"));
         assert!(refused(&format!("{LEAST}\nbatch.tokens = 64")).contains("batch.tokens"));
+        assert!(refused(&format!("{LEAST}\nbatch.tokens = 99999999999")).contains("more than 2²⁴"));
     }
 }
