@@ -5,21 +5,24 @@
 //! short: what it takes longer than the tiles are busy is lost.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
-use std::marker::PhantomData;
-
 #[cfg(target_arch = "x86_64")]
 use super::Dot;
 use super::patch::Sums;
-use super::rows::{bf16, narrow_line, widened};
+use super::rows::narrow_line;
 use super::{Format, LINES, TILE_FLOATS, Target, UNIT, WIDEST};
 use crate::isa::Isa;
 #[cfg(target_arch = "aarch64")]
 use crate::lanes::Neon;
-use crate::lanes::bend::{Bend, with_bend};
+use crate::lanes::bend::with_bend;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{Lanes, Scalar};
-use crate::then::{Gated, Part, Sloped, Sum, Then, Two};
+use crate::then::{Gated, Part, Sloped, Sum, Then};
+use follows::{Bent, BentAndKept, Follows, NarrowSloped, Nothing, With};
+use numbers::{Biased, Kept, Numbers, Scaled, ScaledOnto};
+
+mod follows;
+mod numbers;
 
 /// What happens to sums on their way to C.
 #[derive(Clone, Copy)]
@@ -109,217 +112,6 @@ impl Place {
         // SAFETY: the caller's promise.
         unsafe { self.finish(0)(self, 0, sums, 0, self.part.rows) }
     }
-}
-
-/// How sums become numbers.
-trait Numbers {
-    /// What sixteen columns have in common in all rows, of which the first `some` count, from column `at` of the place on: a factor, and
-    /// what is added.
-    ///
-    /// # Safety
-    /// As [`Rows`] says.
-    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2];
-
-    /// The numbers of a row there.
-    ///
-    /// # Safety
-    /// As [`Rows`] says; the columns are these.
-    unsafe fn at<L: Lanes>(
-        place: &Place,
-        columns: [L; 2],
-        sums: *const f32,
-        row: usize,
-        at: usize,
-        some: usize,
-    ) -> L;
-}
-
-/// What follows.
-trait Follows {
-    /// For the same numbers.
-    ///
-    /// # Safety
-    /// As [`Rows`] says.
-    unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, some: usize) -> L;
-}
-
-struct Kept;
-struct Biased;
-struct Scaled;
-struct ScaledOnto;
-
-/// The bias of sixteen columns.
-///
-/// # Safety
-/// As [`Rows`] says.
-#[inline(always)]
-unsafe fn bias<L: Lanes>(place: &Place, at: usize, some: usize) -> L {
-    // SAFETY: the caller's promise.
-    unsafe { L::load_first(place.bias.add(at), some) }
-}
-
-/// The scales of sixteen columns.
-///
-/// # Safety
-/// As [`Rows`] says.
-#[inline(always)]
-unsafe fn scales<L: Lanes>(place: &Place, at: usize, some: usize) -> L {
-    // SAFETY: the caller's promise.
-    unsafe { L::load_first(place.scales[1].add(at), some) }
-}
-
-/// What integers of a row are multiplied by, where columns have these scales.
-///
-/// # Safety
-/// As [`Rows`] says.
-#[inline(always)]
-unsafe fn factor<L: Lanes>(place: &Place, row: usize, scales: L) -> L {
-    // SAFETY: the caller's promise.
-    unsafe { L::splat(*place.scales[0].add(row)) * scales }
-}
-
-impl Numbers for Kept {
-    #[inline(always)]
-    unsafe fn columns<L: Lanes>(_: &Place, _: usize, _: usize) -> [L; 2] {
-        // SAFETY: the caller's promise.
-        [unsafe { L::zero() }; 2]
-    }
-
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(_: &Place, _: [L; 2], sums: *const f32, _: usize, _: usize, _: usize) -> L {
-        // SAFETY: the caller's promise.
-        unsafe { L::load(sums) }
-    }
-}
-
-impl Numbers for Biased {
-    #[inline(always)]
-    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [L::zero(), bias(place, at, some)] }
-    }
-
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(
-        _: &Place,
-        [_, bias]: [L; 2],
-        sums: *const f32,
-        _: usize,
-        _: usize,
-        _: usize,
-    ) -> L {
-        // SAFETY: the caller's promise.
-        unsafe { L::load(sums) + bias }
-    }
-}
-
-impl Numbers for Scaled {
-    #[inline(always)]
-    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [scales(place, at, some), bias(place, at, some)] }
-    }
-
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(
-        place: &Place,
-        [scales, bias]: [L; 2],
-        sums: *const f32,
-        row: usize,
-        _: usize,
-        _: usize,
-    ) -> L {
-        // SAFETY: the caller's promise.
-        unsafe { integers::<L>(sums).fused(factor(place, row, scales), bias) }
-    }
-}
-
-impl Numbers for ScaledOnto {
-    #[inline(always)]
-    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [scales(place, at, some), L::zero()] }
-    }
-
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(
-        place: &Place,
-        [scales, _]: [L; 2],
-        sums: *const f32,
-        row: usize,
-        at: usize,
-        some: usize,
-    ) -> L {
-        let c = place.part.c.wrapping_add(row * place.part.stride + at);
-        // SAFETY: the caller's promise.
-        unsafe { integers::<L>(sums).fused(factor(place, row, scales), L::load_first(c, some)) }
-    }
-}
-
-struct Nothing;
-struct Bent<B>(PhantomData<B>);
-struct With<T>(PhantomData<T>);
-struct BentAndKept<B>(PhantomData<B>);
-struct NarrowSloped<B>(PhantomData<B>);
-
-impl Follows for Nothing {
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(x: L, _: &Place, _: usize, _: usize, _: usize) -> L {
-        x
-    }
-}
-
-impl<B: Bend> Follows for Bent<B> {
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(x: L, _: &Place, _: usize, _: usize, _: usize) -> L {
-        B::value(x)
-    }
-}
-
-impl<T: Two> Follows for With<T> {
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, some: usize) -> L {
-        let (start, stride) = place.other;
-        // SAFETY: the caller's promise.
-        T::at(x, unsafe { L::load_first(start.add(row * stride + at), some) })
-    }
-}
-
-impl<B: Bend> Follows for BentAndKept<B> {
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, _: usize) -> L {
-        let numbers = x.to_array();
-        // SAFETY: the caller's promise; whole lines belong to the place.
-        unsafe {
-            let to = half_line_of(place, at, row);
-            for (i, &number) in numbers.iter().enumerate() {
-                *to.add(i) = bf16(number);
-            }
-        }
-        B::value(x)
-    }
-}
-
-impl<B: Bend> Follows for NarrowSloped<B> {
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(x: L, place: &Place, row: usize, at: usize, _: usize) -> L {
-        let mut numbers = [0.0; LINES];
-        // SAFETY: the caller's promise; whole lines belong to the place.
-        unsafe {
-            let from = half_line_of(place, at, row);
-            for (i, number) in numbers.iter_mut().enumerate() {
-                *number = widened(*from.add(i));
-            }
-            B::slope(L::load(numbers.as_ptr())) * x
-        }
-    }
-}
-
-/// Where a row of what is kept is, from a column on: sixteen numbers.
-#[inline(always)]
-fn half_line_of(place: &Place, column: usize, row: usize) -> *mut u16 {
-    let first = (place.part.corner[1] + column) % Format::Bf16.depth();
-    line_of(place, column, row, place.other.0.cast_mut()).wrapping_add(first)
 }
 
 /// # Safety
@@ -485,22 +277,6 @@ unsafe fn halves<N: Numbers, F: Follows>(
                 }
             }
         }
-    }
-}
-
-/// Sixteen integers as numbers.
-///
-/// # Safety
-/// The machine has `L`'s instructions; there are sixteen at `bits`.
-#[inline(always)]
-unsafe fn integers<L: Lanes>(bits: *const f32) -> L {
-    let mut numbers = [0.0; LINES];
-    // SAFETY: the caller's promise.
-    unsafe {
-        for (i, number) in numbers.iter_mut().enumerate() {
-            *number = (*bits.add(i)).to_bits().cast_signed() as f32;
-        }
-        L::load(numbers.as_ptr())
     }
 }
 
