@@ -154,7 +154,7 @@ impl Data {
                     worker.barrier();
                     let workers = worker.count;
                     worker.share(self.product.items(dot, workers), |item| {
-                        self.product.run_item(dot, item, workers, Coming::NOTHING);
+                        Product::run_item(&[self.product], dot, item, workers, Coming::NOTHING);
                     });
                     worker.barrier();
                 }

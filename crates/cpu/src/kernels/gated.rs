@@ -9,7 +9,7 @@ use glassformer_graph::ops::Activation;
 use glassformer_tensor::Coding;
 
 use super::Call;
-use super::linear::{Narrowed, PADDING, narrow_multiply, narrow_multiply_all, narrow_rows, piece};
+use super::linear::{Narrowed, PADDING, narrow_multiply, narrow_rows, piece};
 use crate::lanes::bend::Bent;
 use crate::narrow::{self, Format, Narrowing, Target, coded};
 use crate::then::{Other, Then};
@@ -92,7 +92,7 @@ impl Pair<'_> {
         let (y, gate) = (outputs[0], outputs[1]);
         let (products, narrowing) = self.of(&(0..y.width), (gate.data, y.width));
         // SAFETY: the caller's promise.
-        unsafe { narrow_multiply_all(self.call, &products, next) };
+        unsafe { narrow_multiply(self.call, &products, next) };
         if let Some(narrowing) = narrowing {
             worker.barrier();
             // SAFETY: the caller's promise; what is narrowed lies before a barrier.
@@ -122,8 +122,8 @@ impl Pair<'_> {
                     next if next < blocks => of_gate.coming(&columns_of(next)),
                     _ => self.call.next,
                 };
-                narrow_multiply(self.call, &of_gate, of_y.coming(&some));
-                narrow_multiply(self.call, &of_y, next);
+                narrow_multiply(self.call, &[of_gate], of_y.coming(&some));
+                narrow_multiply(self.call, &[of_y], next);
                 if let Some(narrowing) = narrowing {
                     (0..rows).for_each(|row| narrowing.run_block(self.call.run.isa, row, block));
                 }

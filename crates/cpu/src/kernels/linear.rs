@@ -212,11 +212,11 @@ pub(super) unsafe fn narrow_product(
     unsafe {
         match (narrowed, to) {
             (Narrowed::For(Format::Bf16), Some(to)) if format == Format::Bf16 => {
-                narrow_multiply(call, &narrow::Product { target: Target::Tiles(to), ..product }, call.next);
+                narrow_multiply(call, &[narrow::Product { target: Target::Tiles(to), ..product }], call.next);
             }
             (Narrowed::For(format), Some(to)) => narrow_blocks(call, &product, format, to),
             (Narrowed::For(_) | Narrowed::No | Narrowed::Halves(_), _) => {
-                narrow_multiply(call, &product, call.next);
+                narrow_multiply(call, &[product], call.next);
             }
         }
     }
@@ -259,7 +259,7 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
         let (product, narrowing) = piece(product, &(0..k), (format, to));
         // SAFETY: the caller's promise; rows are narrowed behind a barrier.
         unsafe {
-            narrow_multiply(call, &product, call.next);
+            narrow_multiply(call, &[product], call.next);
             call.worker.barrier();
             narrow_rows(call, &narrowing);
         }
@@ -272,26 +272,17 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
         let (product, narrowing) = piece(product, &some, (format, to));
         // SAFETY: the caller's promise; C has room for a part of its columns, which begin at its first number.
         unsafe {
-            narrow_multiply(call, &product, next);
+            narrow_multiply(call, &[product], next);
             (0..rows).for_each(|row| narrowing.run_block(call.run.isa, row, block));
         }
     }
 }
 
-/// A product, and what comes next.
+/// A product, or several that differ in addresses and in what follows them, one after the other in the same columns; and what comes next.
 ///
 /// # Safety
-/// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
-pub(super) unsafe fn narrow_multiply(call: Call<'_>, product: &narrow::Product, next: Coming) {
-    // SAFETY: the caller's promise.
-    unsafe { narrow_multiply_all(call, &[*product], next) };
-}
-
-/// The same of products that differ in addresses and in what follows them: each worker does its columns of one after the other.
-///
-/// # Safety
-/// As for [`narrow_multiply`], for each of them; one may read what those before it wrote to the same columns.
-pub(super) unsafe fn narrow_multiply_all<const N: usize>(
+/// As [`Call`] says; the addresses and sizes of the products lie within its blocks. One may read what those before it wrote to the same columns.
+pub(super) unsafe fn narrow_multiply<const N: usize>(
     call: Call<'_>,
     products: &[narrow::Product; N],
     next: Coming,
@@ -307,7 +298,7 @@ pub(super) unsafe fn narrow_multiply_all<const N: usize>(
                 // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
                 // has this item.
                 unsafe {
-                    narrow::Product::run_items(&part, dot, item, 1, next.part_of(owner, workers));
+                    narrow::Product::run_item(&part, dot, item, 1, next.part_of(owner, workers));
                 }
             }
         });
@@ -315,7 +306,7 @@ pub(super) unsafe fn narrow_multiply_all<const N: usize>(
     }
     call.worker.share(products[0].items(dot, workers), |item| {
         // SAFETY: as above; one worker has this item.
-        unsafe { narrow::Product::run_items(products, dot, item, workers, next) };
+        unsafe { narrow::Product::run_item(products, dot, item, workers, next) };
     });
 }
 
@@ -357,7 +348,7 @@ pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
         target: Target::of(dw.rows * dw.width),
     };
     // SAFETY: the caller's promise.
-    unsafe { narrow_multiply(call, &product, Coming::NOTHING) };
+    unsafe { narrow_multiply(call, &[product], Coming::NOTHING) };
 }
 
 /// `dW = dyᵀ x`. Inputs: dy, x packed.

@@ -248,23 +248,14 @@ impl Product {
         (down, units.div_ceil(widest).max(enough))
     }
 
-    /// Computes item number `item` of those for so many workers by the instructions of `dot`. What comes behind the product is asked for in
-    /// time.
+    /// Computes item number `item` of those for so many workers by the instructions of `dot`, of one product or of several in turn, which differ
+    /// in addresses and in what follows them, and in nothing else. What comes `behind` them is asked for in time.
     ///
     /// # Safety
-    /// The machine has `dot`; `item < self.items(dot, workers)`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes
-    /// that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
-    /// other items of this product.
-    pub unsafe fn run_item(&self, dot: Dot, item: usize, workers: usize, behind: Coming) {
-        // SAFETY: the caller's promise.
-        unsafe { Self::run_items(std::slice::from_ref(self), dot, item, workers, behind) };
-    }
-
-    /// The same of several products in turn, which differ in addresses and in what follows them, and in nothing else.
-    ///
-    /// # Safety
-    /// As for [`Product::run_item`], for each of them; one may read what those before it wrote to the columns of this item.
-    pub unsafe fn run_items(products: &[Self], dot: Dot, item: usize, workers: usize, behind: Coming) {
+    /// The machine has `dot`; `item` is below their items. For each of them, A, B, the bias and what `then` names are valid for reads and C for
+    /// writes, at the sizes that it says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
+    /// other items. One may read what those before it wrote to the columns of this item.
+    pub unsafe fn run_item(products: &[Self], dot: Dot, item: usize, workers: usize, behind: Coming) {
         for (at, product) in products.iter().enumerate() {
             let cut = product.cut(dot, workers);
             let this = product.item(cut, item);

@@ -202,7 +202,7 @@ unsafe fn run(product: &Product, dot: Dot, random: &mut Random) {
     random.shuffle(&mut items);
     for item in items {
         // SAFETY: the caller's promise.
-        unsafe { product.run_item(dot, item, workers, Coming::NOTHING) };
+        unsafe { Product::run_item(&[*product], dot, item, workers, Coming::NOTHING) };
     }
 }
 
