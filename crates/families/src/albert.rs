@@ -2,8 +2,7 @@
 
 use glassformer_formula::check::limits;
 use glassformer_formula::{
-    Activation, Dense, Depth, FeedForward, Formula, Head, Mix, Norm, Pool, Pooler, Position, Side, Stack,
-    Tokens,
+    Activation, Dense, Depth, Formula, Head, Norm, Pool, Pooler, Position, Side, Stack, Tokens,
 };
 use serde_json::json;
 
@@ -22,15 +21,10 @@ pub(crate) fn albert(config: &Config) -> Result<Family, Error> {
     let layers = config.size("num_hidden_layers")?;
     let groups = config.size_or("num_hidden_groups", 1)?;
     let inner = config.size_or("inner_group_num", 1)?.min(limits::SUBLAYERS + 1); // the formula's check refuses more
-    let mut stack = encoder(config, position, norm)?;
-    let act = activation(config, "hidden_act", "gelu_new")?;
-    for sublayer in &mut stack.block {
-        if let Mix::Feed(FeedForward::Plain { act: bend, .. }) = &mut sublayer.mix {
-            *bend = act; // BERT's is another where the key is missing
-        }
-    }
+    let stack = encoder(config, position, norm, "gelu_new")?;
     let depth = if groups == 1 { Depth::Shared { times: layers } } else { Depth::Groups { layers, groups } };
     let stack = Stack { depth, block: (0..inner).flat_map(|_| stack.block.clone()).collect(), ..stack };
+    let act = activation(config, "hidden_act", "gelu_new")?;
     let tied = config.flag_or("tie_word_embeddings", true)?;
     let dense = |act, norm| Dense { act: Some(act), bias: true, norm };
     let pooler =

@@ -20,7 +20,7 @@ pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
         ..tokens(config.size("vocab_size")?)
     };
     let position = Position::Learned { max: config.size_or("max_position_embeddings", 512)?, offset: 0 };
-    let stack = encoder(config, position, norm)?;
+    let stack = encoder(config, position, norm, "gelu")?;
     let act = activation(config, "hidden_act", "gelu")?;
     let dense = |act| Dense { act: Some(act), bias: true, norm: None };
     let pooler = Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh)), then: Vec::new() });
@@ -54,12 +54,12 @@ pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
     Ok(family)
 }
 
-/// A stack of BERT's kind.
-pub(crate) fn encoder(config: &Config, position: Position, norm: Norm) -> Result<Stack, Error> {
+/// A stack of BERT's kind, whose `hidden_act` is `act` where it is missing.
+pub(crate) fn encoder(config: &Config, position: Position, norm: Norm, act: &str) -> Result<Stack, Error> {
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
     let own = attention(heads(width, query, query)?, Reach::Both, ProjectionBias::ALL);
-    let feed = plain(config.size("intermediate_size")?, activation(config, "hidden_act", "gelu")?);
+    let feed = plain(config.size("intermediate_size")?, activation(config, "hidden_act", act)?);
     Ok(Stack {
         width,
         depth: Depth::Layers(config.size("num_hidden_layers")?),

@@ -13,7 +13,7 @@ pub(crate) fn electra(config: &Config) -> Result<Family, Error> {
     config.only("position_embedding_type", &[json!("absolute")])?;
     let norm = Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-12)? as f32, bias: true };
     let position = Position::Learned { max: config.size_or("max_position_embeddings", 512)?, offset: 0 };
-    let stack = encoder(config, position, norm)?;
+    let stack = encoder(config, position, norm, "gelu")?;
     let act = activation(config, "hidden_act", "gelu")?;
     let narrow = config.size_or("embedding_size", 128)?;
     let tied = config.flag_or("tie_word_embeddings", true)?;

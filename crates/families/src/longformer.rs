@@ -14,7 +14,7 @@ pub(crate) fn longformer(config: &Config) -> Result<Family, Error> {
     config.only("onnx_export", &[Value::Bool(false)])?;
     config.only("attention_mode", &[json!("longformer")])?;
     config.only("ignore_attention_mask", &[Value::Bool(false)])?;
-    let mut stack = encoder(config, positions(config)?, norm)?;
+    let mut stack = encoder(config, positions(config)?, norm, "gelu")?;
     windows(config, &mut stack)?;
     let mut family = headed(config, stack, norm)?;
     family.prefixes = &["longformer."];

@@ -12,7 +12,7 @@ pub(crate) fn mpnet(config: &Config) -> Result<Family, Error> {
     let buckets =
         Position::Buckets { count: config.size_or("relative_attention_num_buckets", 32)?, max_distance: 128 };
     let norm = norm(config)?;
-    let stack = encoder(config, Position::Together(vec![positions(config)?, buckets]), norm)?;
+    let stack = encoder(config, Position::Together(vec![positions(config)?, buckets]), norm, "gelu")?;
     let mut family = headed(config, stack, norm)?;
     family.prefixes = &["mpnet."];
     family.rules.push(rule("source.position.table", "encoder.relative_attention_bias.weight"));

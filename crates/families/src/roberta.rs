@@ -13,7 +13,7 @@ use crate::{Config, Error, Family, Rule};
 /// `RobertaModel` and its heads.
 pub(crate) fn roberta(config: &Config) -> Result<Family, Error> {
     let norm = norm(config)?;
-    let stack = encoder(config, positions(config)?, norm)?;
+    let stack = encoder(config, positions(config)?, norm, "gelu")?;
     let mut family = headed(config, stack, norm)?;
     family.rules.extend(layer_rules("encoder.layer.{n}"));
     family.prefixes = &["roberta."];
