@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use glassformer_cpu::{Cpu, Precision};
 use glassformer_graph::Backend;
-use glassformer_tasks::{Error, Files, Language, Translate, Writer};
+use glassformer_tasks::{Error, Files, Translate, Writer};
 
 use parts::{Part, parts};
 
@@ -72,17 +72,6 @@ impl Translator {
     /// # Errors
     /// If an option makes no sense, it asks for other languages, or a sentence is far too long.
     pub fn translate_all(&self, texts: &[&str], options: &Translate) -> Result<Vec<String>, Error> {
-        for (option, given, own) in [("from", &options.from, "en"), ("to", &options.to, "zh")] {
-            if let Some(name) = given.as_ref().filter(|name| Language::of(name) != Language::of(own)) {
-                return Err(Error::Option {
-                    option,
-                    what: format!("{name:?} is not a language of this model"),
-                    hint: "it translates en into zh; take another model for other languages".to_owned(),
-                });
-            }
-        }
-        // It need not be told its own.
-        let options = &Translate { from: None, to: None, ..options.clone() };
         let all: Vec<Vec<Part<'_>>> = texts.iter().map(|text| parts(text)).collect();
         let (mut owners, mut english) = (Vec::new(), Vec::new());
         for (at, text) in all.iter().enumerate() {

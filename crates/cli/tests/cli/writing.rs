@@ -314,9 +314,24 @@ fn languages_that_a_model_does_not_know_are_refused() {
     for flags in [["--to", "de"], ["--to", "zh-Hant"], ["--from", "zh"], ["--from", "Klingon"]] {
         run(&["translate", flags[0], flags[1], "Hello"]).refused_with(flags[1], "en into zh");
     }
-    // The same model as a folder is one of the many that translate one language into one and have no tokens for them.
-    let pair = format!("{}/../translator/model", env!("CARGO_MANIFEST_DIR"));
-    let translate = ["translate", "--model", &pair, "Hello"];
+}
+
+/// The model that the program carries as a folder, with this `tokenizer_config.json`.
+fn pair(name: &str, tokenizer: &str) -> String {
+    let here = folder(name);
+    let carried = Path::new(env!("CARGO_MANIFEST_DIR")).join("../translator/model");
+    for name in ["config.json", "generation_config.json", "tokenizer.json", "model.safetensors"] {
+        fs::copy(carried.join(name), here.join(name)).unwrap();
+    }
+    fs::write(here.join("tokenizer_config.json"), tokenizer).unwrap();
+    here.to_str().unwrap().to_owned()
+}
+
+/// Many translate one language into one, have no tokens for them, and do not say which.
+#[test]
+fn languages_that_a_folder_does_not_say_are_refused() {
+    let model = pair("writing_silent", r#"{"eos_token": "</s>"}"#);
+    let translate = ["translate", "--model", &model, "Hello"];
     assert_eq!(run(&translate).ok(), "你好\n");
     for flags in [["--to", "de"], ["--from", "de"]] {
         run(&[&translate[..], &flags].concat()).refused_with("no tokens for languages", "leave out");
@@ -326,14 +341,8 @@ fn languages_that_a_model_does_not_know_are_refused() {
 /// Most say which ones, and who names those is right.
 #[test]
 fn languages_that_a_folder_says_it_translates_are_accepted() {
-    let here = folder("writing_pair");
-    let carried = Path::new(env!("CARGO_MANIFEST_DIR")).join("../translator/model");
-    for name in ["config.json", "generation_config.json", "tokenizer.json", "model.safetensors"] {
-        fs::copy(carried.join(name), here.join(name)).unwrap();
-    }
-    let config = r#"{"eos_token": "</s>", "source_lang": "en", "target_lang": "zho"}"#;
-    fs::write(here.join("tokenizer_config.json"), config).unwrap();
-    let translate = ["translate", "--model", here.to_str().unwrap(), "Hello"];
+    let model = pair("writing_pair", r#"{"eos_token": "</s>", "source_lang": "en", "target_lang": "zho"}"#);
+    let translate = ["translate", "--model", &model, "Hello"];
     assert_eq!(run(&[&translate[..], &["--from", "en", "--to", "zh"]].concat()).ok(), "你好\n");
     for (flags, why) in [(["--to", "de"], "writes"), (["--from", "zh"], "reads")] {
         run(&[&translate[..], &flags].concat()).refused_with(why, "en into zho");
