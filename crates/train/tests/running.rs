@@ -52,20 +52,33 @@ fn config(folder: &Path, [out, objective, tokenizer]: [&str; 3]) -> PathBuf {
     path
 }
 
+/// Enough to learn from.
+fn sentences() -> String {
+    "the cat sat on the mat\n".repeat(40)
+}
+
+/// Lines without a word.
+const BLANK: &str = "\n \n\t\n";
+
+/// Writes what is learned from, and what is looked at.
+fn data(folder: &Path, train: &str, valid: &str) {
+    for (name, text) in [("train.txt", train), ("valid.txt", valid)] {
+        std::fs::write(folder.join(name), text).expect("the data");
+    }
+}
+
 /// A set whose lines were all blank had one piece of no tokens less one: 16 GB, and then a panic.
 #[test]
 fn blank_lines_are_nothing_to_learn_from_and_nothing_to_look_at() {
     let folder = Folder::new("blank");
-    let write = |name: &str, text: &str| std::fs::write(folder.0.join(name), text).expect("the data");
-    write("train.txt", &"the cat sat on the mat\n".repeat(20));
-    write("valid.txt", "\n \n\t\n");
+    data(&folder.0, &sentences(), BLANK);
     let first = config(&folder.0, ["out", "generate", r#"{ kind = "bpe", size = 300 }"#]);
     let (ended, events) = train(&first, |_| false);
     assert_eq!(ended, Ended::Done);
     let looked = events.iter().any(|event| matches!(event, Event::Checked { .. }));
     assert!(!looked, "it looked at nothing");
 
-    write("train.txt", "\n\n \n");
+    data(&folder.0, BLANK, BLANK);
     let blank = config(&folder.0, ["blank", "generate", r#"{ folder = "out/tokenizer" }"#]);
     let blank = Config::open(&blank).expect("the configuration is right");
     let refused = Run::open(blank, &Cpu::new(1), Changes::Refuse, &mut |_| {});
@@ -76,9 +89,7 @@ fn blank_lines_are_nothing_to_learn_from_and_nothing_to_look_at() {
 #[test]
 fn a_folder_is_one_training_s_at_a_time() {
     let folder = Folder::new("locked");
-    let write = |name: &str, text: &str| std::fs::write(folder.0.join(name), text).expect("the data");
-    write("train.txt", &"the cat sat on the mat\n".repeat(20));
-    write("valid.txt", "the cat sat\n");
+    data(&folder.0, &sentences(), "the cat sat\n");
     let path = config(&folder.0, ["out", "generate", r#"{ kind = "bpe", size = 300 }"#]);
     let open = || {
         let config = Config::open(&path).expect("the configuration is right");
@@ -109,9 +120,7 @@ fn with_a_gap(tokenizer: &Path) {
 #[test]
 fn ids_may_have_gaps() {
     let folder = Folder::new("gaps");
-    let write = |name: &str, text: &str| std::fs::write(folder.0.join(name), text).expect("the data");
-    write("train.txt", &"the cat sat on the mat\n".repeat(40));
-    write("valid.txt", "the cat sat\n");
+    data(&folder.0, &sentences(), "the cat sat\n");
     for objective in ["generate", "fill"] {
         let learned = format!("learned-{objective}");
         train(&config(&folder.0, [&learned, objective, r#"{ kind = "bpe", size = 300 }"#]), |_| false);
