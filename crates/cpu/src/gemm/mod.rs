@@ -7,7 +7,7 @@
 //! several partial sums per element would be no faster here: the register tile already has enough chains in flight.)
 //!
 //! **Three levels.** A *register tile* of up to 6 rows × 64 columns is accumulated in registers over a block of k
-//! (`micro.rs`). A *tile*, the work item of a thread, is up to 500 rows × 384 columns, worked on in bands of 132 rows: its
+//! (`micro.rs`). A *tile*, the work item of a thread, is some 500 rows × 384 columns at most, worked on in bands of 132 rows: its
 //! block of B stays in the L2 cache and streams from there under six rows of A at a time (`tile.rs`). A product of few
 //! rows has narrower tiles and reads B once, as fast as memory gives it. B is [`Packed`] in panels beforehand; A is read where it lies, unless its
 //! columns are not contiguous (Aᵀ), and then a block of it is copied to scratch. `README.md` has what was measured.
