@@ -232,17 +232,20 @@ impl Pages {
     }
 
     /// Where the keys of `head` for the page that holds `row` begin: `[size, PAGE]` numbers of [`Pages::data`].
+    #[inline]
     pub fn keys_at(&self, table: usize, row: usize, slot: usize, head: usize) -> usize {
         self.keys_in(self.tables[table].pages[row / PAGE], slot, head)
     }
 
     /// The same in the page that still has the rows of the last page of `table`, if they are not there yet: all of them have to be
     /// copied before the first row that comes next.
+    #[inline]
     pub fn keys_before(&self, table: usize, slot: usize, head: usize) -> Option<usize> {
         self.tables[table].before.map(|page| self.keys_in(page, slot, head))
     }
 
     /// Where the keys of `head` begin in `page`.
+    #[inline]
     fn keys_in(&self, page: u32, slot: usize, head: usize) -> usize {
         page as usize * self.layout.floats
             + self.layout.offsets[slot]
@@ -250,11 +253,13 @@ impl Pages {
     }
 
     /// Where the values of `head` for the page that holds `row` begin: `[PAGE, size]` numbers of [`Pages::data`].
+    #[inline]
     pub fn values_at(&self, table: usize, row: usize, slot: usize, head: usize) -> usize {
         self.keys_at(table, row, slot, head) + self.keys_to_values(slot)
     }
 
     /// How far behind the keys of a head its values begin, in every page.
+    #[inline]
     pub fn keys_to_values(&self, slot: usize) -> usize {
         let Slot { heads, size } = self.layout.slots[slot];
         heads * size * PAGE

@@ -12,7 +12,7 @@ use crate::lanes::LANES;
 pub(super) const TILE: usize = 64;
 
 /// The keys that one query sees.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 pub(super) struct Sight {
     /// All keys from here …
     first: usize,
@@ -47,7 +47,7 @@ impl<'a> Scene<'a> {
 
     /// What query `i` of the sequence sees.
     pub fn sight(&self, i: usize) -> Sight {
-        if self.op.looks(self.batch, self.row + i) { self.reached(i) } else { Sight::default() }
+        if self.op.looks(self.batch, self.row + i) { self.reached(i) } else { Sight::NOTHING }
     }
 
     /// Whether all queries see the same, as in most encoders.
@@ -98,6 +98,9 @@ impl<'a> Scene<'a> {
 }
 
 impl Sight {
+    /// No key at all.
+    pub const NOTHING: Self = Self { first: 0, end: 0, globals: 0 };
+
     /// The keys seen of the tile from `start`, of which `globals` are the global ones.
     pub fn bits(&self, start: usize, globals: u64) -> u64 {
         bits(self.first, self.end, start) | (globals & bits(0, self.globals, start))
@@ -120,7 +123,7 @@ pub(super) fn seen_tiles<'a>(
     scene: &'a Scene<'_>,
     sights: &[Sight],
 ) -> impl Iterator<Item = (usize, u64)> + use<'a> {
-    let all = sights.iter().fold(Sight::default(), |all, &sight| all.join(sight));
+    let all = sights.iter().fold(Sight::NOTHING, |all, &sight| all.join(sight));
     // Without global keys to look for, only the tiles between the first and the last key are visited at all.
     let (start, end) = if all.globals > 0 { (0, all.end.max(all.globals)) } else { (all.first, all.end) };
     (start - start % TILE..end).step_by(TILE).filter_map(move |start| {

@@ -42,7 +42,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
             // SAFETY: the pages were reserved for rows up to the span's end; the inputs have these rows.
             unsafe {
                 let keys = pages.data.add(pages.tables.keys_at(span.table, begin, op.slot, head));
-                let values = pages.data.add(pages.tables.values_at(span.table, begin, op.slot, head));
+                let values = keys.add(pages.tables.keys_to_values(op.slot));
                 let [k, v] = [k, v].map(|x| x.data.add(at + head * size).cast_const());
                 let from = (k, v, heads * size);
                 let place = (rows.start - begin, rows.len());
@@ -73,9 +73,8 @@ unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, tiles): (Pages
         if tiles {
             return tiles::copy(size, count, from, to);
         }
-        for d in 0..size {
-            to.0.add(d * PAGE).copy_from_nonoverlapping(from.0.add(d * PAGE), count);
-        }
+        // Each number of the sixteen keys, and with it what is none of these: one long copy, where there would be many short ones.
+        to.0.copy_from_nonoverlapping(from.0, size * PAGE);
         to.1.copy_from_nonoverlapping(from.1, count * size);
     }
 }

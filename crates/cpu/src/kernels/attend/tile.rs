@@ -107,8 +107,8 @@ impl Tile {
             let j = start + v * LANES;
             // SAFETY: a page that holds one of the sequence's keys is there as a whole.
             unsafe {
-                tile.keys[v] = pages.data.add(pages.tables.keys_at(keys.place, j, slot, head));
-                tile.values.0[v] = pages.data.add(pages.tables.values_at(keys.place, j, slot, head));
+                let keys = pages.data.add(pages.tables.keys_at(keys.place, j, slot, head));
+                (tile.keys[v], tile.values.0[v]) = (keys, keys.add(pages.tables.keys_to_values(slot)));
             }
         }
         tile

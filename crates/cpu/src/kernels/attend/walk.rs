@@ -103,27 +103,24 @@ pub(super) struct Few<'a> {
 }
 
 /// What the rows of a part see.
-struct Sights {
-    of_rows: [Sight; QUERIES],
-    rows: usize,
+struct Sights<'s> {
+    /// Those that differ.
+    of_rows: &'s [Sight],
     /// Whether the first one's is that of all.
     same: bool,
 }
 
-impl Sights {
-    fn new(scene: &Scene<'_>, part: &Part) -> Self {
-        let mut of_rows = [Sight::default(); QUERIES];
+impl<'s> Sights<'s> {
+    /// Room for those of a part: a caller's own, since moving it costs as much as a row that sees little.
+    const ROOM: [Sight; QUERIES] = [Sight::NOTHING; QUERIES];
+
+    fn new(scene: &Scene<'_>, part: &Part, room: &'s mut [Sight; QUERIES]) -> Self {
         let same = scene.is_the_same_for_all();
-        let rows = if same { 1 } else { part.rows };
-        for (i, sight) in of_rows[..rows].iter_mut().enumerate() {
+        let of_rows = &mut room[..if same { 1 } else { part.rows }];
+        for (i, sight) in of_rows.iter_mut().enumerate() {
             *sight = scene.sight(part.first + i);
         }
-        Self { of_rows, rows, same }
-    }
-
-    /// Those that differ.
-    fn all(&self) -> &[Sight] {
-        &self.of_rows[..self.rows]
+        Self { of_rows, same }
     }
 
     /// What these queries of the part see of the tile from `start`.
@@ -151,11 +148,12 @@ impl Scorer<'_> {
     ) {
         let keys = call.keys_of(part.sequence);
         let scene = Scene::new(call.op, call.run.batch, part.sequence, keys);
-        let sights = Sights::new(&scene, &part);
+        let mut room = Sights::ROOM;
+        let sights = Sights::new(&scene, &part, &mut room);
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
         let few = if self.narrow().is_some() { FEW_NARROW } else { FEW };
-        for (start, globals) in seen_tiles(&scene, sights.all()) {
+        for (start, globals) in seen_tiles(&scene, sights.of_rows) {
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(call, &keys, part.head / group(call.op), start) };
             // SAFETY: the caller's promise.
@@ -189,10 +187,11 @@ impl Scorer<'_> {
     ) {
         let keys = call.keys_of(part.sequence);
         let scene = Scene::new(call.op, call.run.batch, part.sequence, keys);
-        let sights = Sights::new(&scene, &part);
+        let mut room = Sights::ROOM;
+        let sights = Sights::new(&scene, &part, &mut room);
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
-        let mut left = seen_tiles(&scene, sights.all()).peekable();
+        let mut left = seen_tiles(&scene, sights.of_rows).peekable();
         while let Some(&(start, _)) = left.peek() {
             let first = start - start % STRETCH;
             let (mut found, mut tiles, mut count) = ([(0, 0); TILES], [Tile::NOWHERE; TILES], 0);
