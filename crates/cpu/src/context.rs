@@ -69,7 +69,9 @@ pub(crate) struct Context<'a> {
     pub isa: Isa,
     /// The instructions for products of narrow numbers.
     pub dot: Dot,
-    /// Whether attention may multiply `bf16` on tiles.
+    /// Whether attention may round keys and values to `bf16`.
+    pub narrow: bool,
+    /// Whether it multiplies them on tiles then.
     pub tiles: bool,
     /// Whether activations need to be no more exact than numbers of eight bits.
     pub near: bool,

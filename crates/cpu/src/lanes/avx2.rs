@@ -223,6 +223,18 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
+    fn halves(self) -> [Self; 2] {
+        // SAFETY: the value proves the instructions.
+        unsafe {
+            let upper = _mm256_castsi256_ps(_mm256_set1_epi32(0xFFFF_0000_u32.cast_signed()));
+            [
+                Self(lower_half(self.0), lower_half(self.1)),
+                Self(_mm256_and_ps(self.0, upper), _mm256_and_ps(self.1, upper)),
+            ]
+        }
+    }
+
+    #[inline(always)]
     fn sum(self) -> f32 {
         // SAFETY: the value proves the instructions.
         unsafe { sum(_mm256_add_ps(self.0, self.1)) }
@@ -233,6 +245,16 @@ impl Lanes for Avx2 {
         // SAFETY: the value proves the instructions.
         unsafe { largest(_mm256_max_ps(self.0, self.1)) }
     }
+}
+
+/// The numbers whose upper halves these are the lower ones of.
+///
+/// # Safety
+/// The machine has AVX2.
+#[inline(always)]
+unsafe fn lower_half(x: __m256) -> __m256 {
+    // SAFETY: the caller promises AVX2.
+    unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(x))) }
 }
 
 /// Mantissas and exponents.

@@ -73,7 +73,7 @@ impl Neg for Avx512 {
 impl Avx512 {
     /// Lanes 0 to 7 and 8 to 15.
     #[inline(always)]
-    fn halves(self) -> (__m256, __m256) {
+    fn parts(self) -> (__m256, __m256) {
         // SAFETY: the value proves the instructions.
         unsafe { (_mm512_castps512_ps256(self.0), _mm512_extractf32x8_ps::<1>(self.0)) }
     }
@@ -185,15 +185,26 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
+    fn halves(self) -> [Self; 2] {
+        // SAFETY: the value proves the instructions.
+        unsafe {
+            let bits = _mm512_castps_si512(self.0);
+            let upper = _mm512_and_si512(bits, _mm512_set1_epi32(0xFFFF_0000_u32.cast_signed()));
+            let lower = _mm512_slli_epi32::<16>(bits);
+            [Self(_mm512_castsi512_ps(lower)), Self(_mm512_castsi512_ps(upper))]
+        }
+    }
+
+    #[inline(always)]
     fn sum(self) -> f32 {
-        let (low, high) = self.halves();
+        let (low, high) = self.parts();
         // SAFETY: the value proves AVX-512, which includes AVX.
         unsafe { super::avx2::sum(_mm256_add_ps(low, high)) }
     }
 
     #[inline(always)]
     fn largest(self) -> f32 {
-        let (low, high) = self.halves();
+        let (low, high) = self.parts();
         // SAFETY: the value proves AVX-512, which includes AVX.
         unsafe { super::avx2::largest(_mm256_max_ps(low, high)) }
     }

@@ -58,7 +58,6 @@ mod avx512;
 pub(crate) mod bend;
 #[doc(hidden)]
 pub mod dispatch;
-#[cfg(target_arch = "x86_64")]
 pub(crate) mod halves;
 mod maths;
 #[cfg(target_arch = "aarch64")]
@@ -169,6 +168,10 @@ pub trait Lanes:
     /// The mantissa in [1, 2) and the exponent `e` with `self = mantissa · 2^e`, for positive normal numbers; for all
     /// others, whatever their bits say.
     fn split(self) -> (Self, Self);
+
+    /// The bits of each lane as two numbers in `bf16`: those in the lower halves, and those in the upper ones.
+    #[must_use]
+    fn halves(self) -> [Self; 2];
 
     /// All sixteen added, in one order for every implementation: halves onto halves, 8 + 8, 4 + 4, 2 + 2, 1 + 1.
     fn sum(self) -> f32;

@@ -96,6 +96,26 @@ unsafe fn exponent(x: float32x4_t) -> float32x4_t {
     }
 }
 
+/// The numbers whose upper halves these are the lower ones of.
+///
+/// # Safety
+/// The machine has NEON.
+#[inline(always)]
+unsafe fn lower_half(x: float32x4_t) -> float32x4_t {
+    // SAFETY: the caller promises NEON.
+    unsafe { vreinterpretq_f32_u32(vshlq_n_u32::<16>(vreinterpretq_u32_f32(x))) }
+}
+
+/// These without their lower halves.
+///
+/// # Safety
+/// The machine has NEON.
+#[inline(always)]
+unsafe fn upper_half(x: float32x4_t) -> float32x4_t {
+    // SAFETY: the caller promises NEON.
+    unsafe { vreinterpretq_f32_u32(vandq_u32(vreinterpretq_u32_f32(x), vdupq_n_u32(0xFFFF_0000))) }
+}
+
 /// An operator by its intrinsic.
 macro_rules! operator {
     ($name:ident, $method:ident, $intrinsic:ident) => {
@@ -255,6 +275,12 @@ impl Lanes for Neon {
     fn split(self) -> (Self, Self) {
         // SAFETY: the value proves the instructions.
         unsafe { (each!(mantissa(self)), each!(exponent(self))) }
+    }
+
+    #[inline(always)]
+    fn halves(self) -> [Self; 2] {
+        // SAFETY: the value proves the instructions.
+        unsafe { [each!(lower_half(self)), each!(upper_half(self))] }
     }
 
     #[inline(always)]

@@ -199,6 +199,12 @@ impl Lanes for Scalar {
     }
 
     #[inline(always)]
+    fn halves(self) -> [Self; 2] {
+        let bits = |keep: fn(u32) -> u32| self.map(|x| f32::from_bits(keep(x.to_bits())));
+        [bits(|x| x << 16), bits(|x| x & 0xFFFF_0000)]
+    }
+
+    #[inline(always)]
     fn sum(self) -> f32 {
         self.fold(|x, y| x + y)
     }

@@ -215,6 +215,22 @@ fn every_implementation_means_the_same() {
 }
 
 #[test]
+fn words_of_two_halves_are_taken_apart() {
+    let numbers = everywhere();
+    let nearest = |x: f32| halves::widened(halves::bf16(x));
+    let same = |isa: Isa, found: &[f32], expected: fn(f32) -> f32| {
+        for (&found, &x) in found.iter().zip(&numbers) {
+            let expected = nearest(expected(x));
+            assert_eq!(found.to_bits(), expected.to_bits(), "{isa}: {x:e}");
+        }
+    };
+    each_isa!(numbers, |x| halves::words(x, -x).halves()[0], |isa, found: Vec<f32>| same(isa, &found, |x| x));
+    each_isa!(numbers, |x| halves::words(x, -x).halves()[1], |isa, found: Vec<f32>| same(isa, &found, |x| {
+        -x
+    }));
+}
+
+#[test]
 fn fma_rounds_once_where_the_machine_can() {
     for isa in Isa::available() {
         let tiny = 2.0_f32.powi(-13);

@@ -12,6 +12,7 @@ use crate::dispatch;
 use crate::isa::Isa;
 #[cfg(target_arch = "aarch64")]
 use crate::lanes::Neon;
+use crate::lanes::halves::{bf16, widened};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{Lanes, Scalar};
@@ -434,23 +435,6 @@ unsafe fn lines<const DEPTH: usize, N: Copy, T: Copy + Default>(
             *first.add(whole.len() * TILE).cast::<[T; DEPTH]>() = line;
         }
     }
-}
-
-/// The nearest `bf16`, the even one of two; NaN stays NaN. What is subnormal becomes zero, as the instruction has it that rounds: whether
-/// a row meets that one may depend on its neighbours.
-#[inline(always)]
-pub(super) fn bf16(x: f32) -> u16 {
-    let bits = x.to_bits();
-    let bits = if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits };
-    let rounded = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
-    let quiet = bits >> 16 | 0x40;
-    (if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { rounded }) as u16
-}
-
-/// The number whose upper half this is.
-#[inline(always)]
-pub(super) fn widened(half: u16) -> f32 {
-    f32::from_bits(u32::from(half) << 16)
 }
 
 /// The scale of some numbers, and what to multiply by to get integers.

@@ -6,11 +6,12 @@
 
 #[cfg(target_arch = "x86_64")]
 use super::Dot;
-use super::rows::{bf16, narrow_line};
+use super::rows::narrow_line;
 use super::{Format, LINE, LINES, TILE, TILE_FLOATS, padded};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::Lanes;
+use crate::lanes::halves::word;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx512, dispatch::on_avx512};
 
@@ -72,9 +73,9 @@ trait Making {
     /// The machine has the instructions; both are valid for sixteen reads.
     #[inline(always)]
     unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
-        for (i, word) in line.iter_mut().enumerate() {
+        for (i, to) in line.iter_mut().enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { *word = u32::from(bf16(*low.add(i))) | u32::from(bf16(*high.add(i))) << 16 };
+            unsafe { *to = word(*low.add(i), *high.add(i)) };
         }
     }
 }

@@ -158,7 +158,9 @@ impl Backend for Cpu {
         weights: &dyn Constants,
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
-        let tiles = has_tiles(self.dot) && !has_wide_gradient(graph);
+        let tiles = has_tiles(self.dot);
+        let narrow = !has_wide_gradient(graph, tiles);
+        let tiles = tiles && narrow;
         let choice = Choice { rule: &self.rule, weights, tiles: tiles && self.is_near(&[]) };
         let numbers = (self.rule.precision, self.dot);
         let (deal, few) = Deal::of(graph, capacity, (self.team.size(), self.asked), numbers);
@@ -192,6 +194,7 @@ impl Backend for Cpu {
             isa: self.isa,
             dot: self.dot,
             near: self.is_near(&wanted),
+            narrow: narrow && self.is_near(&wanted),
             tiles: tiles && self.is_near(&wanted),
             sharing: self.sharing,
             many,
@@ -213,7 +216,8 @@ struct Plan {
     dot: Dot,
     /// Whether all of it needs to be no more exact than what is narrow.
     near: bool,
-    /// Whether attentions, and their gradients, are multiplied on tiles.
+    /// Whether attentions may round keys and values, and whether they and their gradients are multiplied on tiles then.
+    narrow: bool,
     tiles: bool,
     sharing: Sharing,
     constants: Vec<Arc<Constant>>,
@@ -262,6 +266,7 @@ impl Runner for Plan {
         let run = Context {
             isa: self.isa,
             dot: self.dot,
+            narrow: self.narrow,
             tiles: self.tiles,
             near: self.near,
             batch,
@@ -323,11 +328,11 @@ fn has_tiles(dot: Dot) -> bool {
 }
 
 /// Whether an attention is differentiated in `f32`: it must see the numbers that the attention saw.
-fn has_wide_gradient(graph: &Graph) -> bool {
+fn has_wide_gradient(graph: &Graph, tiles: bool) -> bool {
     graph
         .nodes()
         .iter()
-        .any(|node| matches!(&node.op, Op::AttendGrad(grad) if !kernels::has_narrow_grad(grad)))
+        .any(|node| matches!(&node.op, Op::AttendGrad(grad) if !tiles || !kernels::has_narrow_grad(grad)))
 }
 
 fn pages_at(pages: &mut Pages) -> PagesAt<'_> {

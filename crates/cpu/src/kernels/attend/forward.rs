@@ -6,11 +6,11 @@ use glassformer_graph::Capacity;
 use glassformer_graph::ops::Attend;
 
 use super::meet::{BLOCK, Met, STRETCH};
-use super::product::{Mix, OF_TILE};
+use super::product::{Mix, OF_TILE, Pairs};
 use super::score::Scorer;
 use super::sight::TILE;
 use super::soften::{Quotients, Soften, log, total};
-use super::tile::{Call, Part, carve, carved};
+use super::tile::{Call, Part, Tile, carve, carved};
 use super::tiles::{self, Queries};
 use super::walk::{Cut, Few, MOST, QUERIES, share};
 use crate::context::Block;
@@ -110,8 +110,15 @@ impl Gathered<'_> {
             count: rows.len(),
             size: call.op.size,
         };
+        let Tile { values, words, .. } = *few.tile;
         // SAFETY: as above; the values of keys that are seen are there.
-        unsafe { mix.add_seen(call.run.isa, few.tile.values, few.seen) };
+        unsafe {
+            if words {
+                mix.add_seen(call.run.isa, Pairs(values.0, values.1), few.seen);
+            } else {
+                mix.add_seen(call.run.isa, values, few.seen);
+            }
+        }
     }
 
     /// # Safety

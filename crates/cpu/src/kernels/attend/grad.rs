@@ -11,8 +11,10 @@ use glassformer_graph::ops::{Attend, KeySpan, Keys, Relative};
 use glassformer_graph::{Capacity, Rows};
 
 use super::differ::{Differ, dot_rows};
+#[cfg(target_arch = "x86_64")]
+use super::form::Form;
 use super::machine::Machine;
-use super::product::{Dots, Mix, ROWS, Strided};
+use super::product::{Dots, Mix, ROWS, Strided, Wide};
 use super::relative::{farthest, slots};
 use super::score::Scorer;
 use super::sight::{Scene, TILE, around};
@@ -106,7 +108,7 @@ pub(super) unsafe fn attend_grad(
     scratch: &mut [f32],
 ) {
     #[cfg(target_arch = "x86_64")]
-    if super::tiles::used(call.run, call.op.size) {
+    if Form::of(call.run, call.op.size) == Form::Tiles {
         // SAFETY: the caller's promise.
         return unsafe { narrow_grad(call, given, outputs, worker, scratch) };
     }
@@ -382,7 +384,7 @@ impl Job<'_, '_> {
         };
         // SAFETY: the caller's promise; vectors of values with a live key are turned.
         unsafe {
-            dots.with(run.isa, &values[..tile.live.div_ceil(LANES)]);
+            dots.with::<Wide>(run.isa, &values[..tile.live.div_ceil(LANES)]);
             desk.scorer.score(&call, tile, rows.clone(), (seen, &mut *differ.p));
             match op.relative {
                 Relative::None | Relative::Alibi | Relative::TransformerXl => differ.run(run.isa, None),

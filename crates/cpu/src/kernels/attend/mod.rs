@@ -22,10 +22,11 @@
 //!
 //! `sight` tells what a query sees; `tile` brings keys and values; `product` multiplies; `relative` adds what distance
 //! adds; `score` puts these together, for all of `forward`, `grad` and `show`; `walk` cuts the work into parts and leads
-//! a part over its tiles; `soften` and `differ` are the softmax and its gradient; `store` writes pages; `tiles` multiplies
-//! narrow numbers, where the plan allows that.
+//! a part over its tiles; `soften` and `differ` are the softmax and its gradient; `store` writes pages, in a `form` of three;
+//! where the plan allows narrow numbers, `tiles` multiplies them, and on machines without, `words` keeps them so.
 
 mod differ;
+mod form;
 mod forward;
 mod grad;
 mod machine;
@@ -40,6 +41,7 @@ mod store;
 mod tile;
 mod tiles;
 mod walk;
+mod words;
 
 #[cfg(test)]
 mod tests;

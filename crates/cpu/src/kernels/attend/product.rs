@@ -15,6 +15,39 @@ use crate::lanes::{LANES, Lanes};
 /// Rows that a product works on at once: six, with four vectors each, keep both multipliers of AVX-512 busy.
 pub(super) const ROWS: usize = 6;
 
+/// How numbers lie at the places that they are read from.
+pub(super) trait Written {
+    /// Numbers in a place.
+    const EACH: usize;
+
+    /// What lies in sixteen places: the first number of each, and the second where there is one.
+    fn apart<L: Lanes>(places: L) -> [L; 2];
+}
+
+/// A number in each place.
+pub(super) struct Wide;
+
+impl Written for Wide {
+    const EACH: usize = 1;
+
+    #[inline(always)]
+    fn apart<L: Lanes>(places: L) -> [L; 2] {
+        [places; 2]
+    }
+}
+
+/// Two in each, as in pages of `words`.
+pub(super) struct Words;
+
+impl Written for Words {
+    const EACH: usize = 2;
+
+    #[inline(always)]
+    fn apart<L: Lanes>(places: L) -> [L; 2] {
+        places.halves()
+    }
+}
+
 /// `out[r][j] = scale · Σ_d rows[r][d] · keys[j][d]`.
 #[derive(Clone, Copy)]
 pub(super) struct Dots {
@@ -35,41 +68,42 @@ pub(super) struct Dots {
 }
 
 impl Dots {
-    /// Of keys that lie turned, `[size, 16]` for each sixteen of them, the results standing one after the other.
+    /// Of keys that lie turned, `[size, 16]` for each sixteen of them, or half as many places, the results standing one after the
+    /// other.
     ///
     /// # Safety
     /// `isa` is available; rows, keys and results are valid as described.
-    pub unsafe fn with(&self, isa: Isa, keys: &[*const f32]) {
+    pub unsafe fn with<W: Written>(&self, isa: Isa, keys: &[*const f32]) {
         // SAFETY: the caller's promise.
-        unsafe { dispatch!(isa, |L| self.run::<L>(keys)) }
+        unsafe { dispatch!(isa, |L| self.run::<L, W>(keys)) }
     }
 
     #[inline(always)]
-    unsafe fn run<L: Machine>(&self, keys: &[*const f32]) {
+    unsafe fn run<L: Machine, W: Written>(&self, keys: &[*const f32]) {
         let mut r = 0;
         while r < self.count {
             // SAFETY: the caller's promise; each block ends within the rows.
             unsafe {
                 match self.count - r {
-                    ROWS.. => r += self.block::<L, ROWS>(r, keys),
-                    4.. => r += self.block::<L, 4>(r, keys),
-                    2.. => r += self.block::<L, 2>(r, keys),
-                    _ => r += self.block::<L, 1>(r, keys),
+                    ROWS.. if W::EACH == 1 => r += self.block::<L, W, ROWS>(r, keys),
+                    4.. => r += self.block::<L, W, 4>(r, keys),
+                    2.. => r += self.block::<L, W, 2>(r, keys),
+                    _ => r += self.block::<L, W, 1>(r, keys),
                 }
             }
         }
     }
 
     #[inline(always)]
-    unsafe fn block<L: Machine, const R: usize>(&self, r: usize, keys: &[*const f32]) -> usize {
+    unsafe fn block<L: Machine, W: Written, const R: usize>(&self, r: usize, keys: &[*const f32]) -> usize {
         let mut v = 0;
         while v < keys.len() {
             // SAFETY: the caller's promise; each tile ends within the keys.
             unsafe {
                 match keys.len() - v {
-                    4.. if L::WIDE => v += self.tile::<L, R, 4>(r, v, keys),
-                    2.. if L::WIDE => v += self.tile::<L, R, 2>(r, v, keys),
-                    _ => v += self.tile::<L, R, 1>(r, v, keys),
+                    4.. if L::WIDE => v += self.tile::<L, W, R, 4>(r, v, keys),
+                    2.. if L::WIDE => v += self.tile::<L, W, R, 2>(r, v, keys),
+                    _ => v += self.tile::<L, W, R, 1>(r, v, keys),
                 }
             }
         }
@@ -77,7 +111,7 @@ impl Dots {
     }
 
     #[inline(always)]
-    unsafe fn tile<L: Lanes, const R: usize, const V: usize>(
+    unsafe fn tile<L: Lanes, W: Written, const R: usize, const V: usize>(
         &self,
         r: usize,
         v: usize,
@@ -88,15 +122,26 @@ impl Dots {
             let rows = self.rows.add(r * self.stride);
             let keys: [*const f32; V] = *keys.as_ptr().add(v).cast();
             let mut sums = [[L::zero(); V]; R];
-            for d in 0..self.size {
-                let mut key = [L::zero(); V];
+            for place in 0..self.size / W::EACH {
+                let mut keys_of = [[L::zero(); V]; 2];
                 for v in 0..V {
-                    key[v] = L::load(keys[v].add(d * LANES));
+                    [keys_of[0][v], keys_of[1][v]] = W::apart(L::load(keys[v].add(place * LANES)));
                 }
-                for (r, sums) in sums.iter_mut().enumerate() {
-                    let x = L::splat(*rows.add(r * self.stride + d));
-                    for v in 0..V {
-                        sums[v] = x.fma(key[v], sums[v]);
+                for (nth, key) in keys_of.iter().enumerate().take(W::EACH) {
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        let x = L::splat(*rows.add(r * self.stride + place * W::EACH + nth));
+                        for v in 0..V {
+                            sums[v] = x.fma(key[v], sums[v]);
+                        }
+                    }
+                }
+            }
+            // The last number where it has its place for itself.
+            for d in self.size / W::EACH * W::EACH..self.size {
+                for v in 0..V {
+                    let [key, _] = W::apart(L::load(keys[v].add(d / W::EACH * LANES)));
+                    for (r, sums) in sums.iter_mut().enumerate() {
+                        sums[v] = L::splat(*rows.add(r * self.stride + d)).fma(key, sums[v]);
                     }
                 }
             }
@@ -114,10 +159,13 @@ impl Dots {
 
 /// Where the rows of a matrix begin: at equal distances, for a while.
 pub(super) trait RowAt: Copy {
-    /// The address of row `j`.
+    /// How they are written: a number of one row in each place, or of two.
+    type As: Written;
+
+    /// The address of row `j`, or of that and its neighbour.
     fn row(self, j: usize) -> *const f32;
 
-    /// From a row to the next.
+    /// From there to the next.
     fn step(self) -> isize;
 
     /// Before which row behind `j` that ends.
@@ -129,6 +177,8 @@ pub(super) trait RowAt: Copy {
 pub(super) struct Strided(pub *const f32, pub isize);
 
 impl RowAt for Strided {
+    type As = Wide;
+
     #[inline(always)]
     fn row(self, j: usize) -> *const f32 {
         self.0.wrapping_offset(j as isize * self.1)
@@ -150,9 +200,34 @@ impl RowAt for Strided {
 pub(super) struct Paged(pub [*const f32; 4], pub usize);
 
 impl RowAt for Paged {
+    type As = Wide;
+
     #[inline(always)]
     fn row(self, j: usize) -> *const f32 {
         self.0[j / LANES % 4].wrapping_add(j % LANES * self.1)
+    }
+
+    #[inline(always)]
+    fn step(self) -> isize {
+        self.1.cast_signed()
+    }
+
+    #[inline(always)]
+    fn until(self, j: usize) -> usize {
+        (j / LANES + 1) * LANES
+    }
+}
+
+/// The same, each in one place with its neighbour.
+#[derive(Clone, Copy)]
+pub(super) struct Pairs(pub [*const f32; 4], pub usize);
+
+impl RowAt for Pairs {
+    type As = Words;
+
+    #[inline(always)]
+    fn row(self, j: usize) -> *const f32 {
+        self.0[j / LANES % 4].wrapping_add(j % LANES / 2 * self.1)
     }
 
     #[inline(always)]
@@ -257,7 +332,7 @@ impl Mix {
             // SAFETY: the caller's promise; each block ends within the results.
             unsafe {
                 match self.count - i {
-                    ROWS.. => i += self.block::<L, B, ROWS>(i, rows, &depth),
+                    ROWS.. if B::As::EACH == 1 => i += self.block::<L, B, ROWS>(i, rows, &depth),
                     4.. => i += self.block::<L, B, 4>(i, rows, &depth),
                     2.. => i += self.block::<L, B, 2>(i, rows, &depth),
                     _ => i += self.block::<L, B, 1>(i, rows, &depth),
@@ -310,19 +385,25 @@ impl Mix {
                 let (mut from, end) = (rows.row(j).add(c), rows.until(j).min(depth.end));
                 let mut weights = weights.add(j * self.steps.1);
                 while j < end {
-                    let mut row = [L::zero(); C];
+                    let mut row = [[L::zero(); 2]; C];
                     for (v, row) in row.iter_mut().enumerate() {
-                        *row = L::load(from.add(v * LANES));
+                        *row = B::As::apart(L::load(from.add(v * LANES)));
                     }
-                    for (r, sums) in sums.iter_mut().enumerate() {
-                        let w = L::splat(*weights.add(r * self.steps.0));
-                        for v in 0..C {
-                            sums[v] = w.fma(row[v], sums[v]);
+                    if j.is_multiple_of(B::As::EACH) && j + B::As::EACH <= end {
+                        for nth in 0..B::As::EACH {
+                            self.add_row(weights.add(nth * self.steps.1), &row, nth, &mut sums);
                         }
+                        (j, weights) = (j + B::As::EACH, weights.wrapping_add(B::As::EACH * self.steps.1));
+                    } else {
+                        // One of two, its neighbour being none of these.
+                        if j.is_multiple_of(B::As::EACH) {
+                            self.add_row(weights, &row, 0, &mut sums);
+                        } else {
+                            self.add_row(weights, &row, 1, &mut sums);
+                        }
+                        (j, weights) = (j + 1, weights.wrapping_add(self.steps.1));
                     }
                     from = from.wrapping_offset(rows.step());
-                    weights = weights.wrapping_add(self.steps.1);
-                    j += 1;
                 }
             }
             for (r, sums) in sums.into_iter().enumerate() {
@@ -333,6 +414,24 @@ impl Mix {
             }
         }
         C * LANES
+    }
+
+    /// Adds some columns of a row, the first or the second of those that lie in one place, by these weights.
+    #[inline(always)]
+    unsafe fn add_row<L: Lanes, const R: usize, const C: usize>(
+        &self,
+        weights: *const f32,
+        rows: &[[L; 2]; C],
+        nth: usize,
+        sums: &mut [[L; C]; R],
+    ) {
+        for (r, sums) in sums.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            let w = unsafe { L::splat(*weights.add(r * self.steps.0)) };
+            for v in 0..C {
+                sums[v] = w.fma(rows[v][nth], sums[v]);
+            }
+        }
     }
 
     /// The last columns, fewer than sixteen.
@@ -352,7 +451,8 @@ impl Mix {
                 *sum = L::load_first(self.out.offset((i + r) as isize * self.stride).add(c), n);
             }
             for j in depth.clone() {
-                let row = L::load_first(rows.row(j).add(c), n);
+                let both = B::As::apart(L::load_first(rows.row(j).add(c), n));
+                let row = if j % B::As::EACH == 0 { both[0] } else { both[1] };
                 for (r, sum) in sums.iter_mut().enumerate() {
                     *sum = L::splat(*weights.add(r * self.steps.0 + j * self.steps.1)).fma(row, *sum);
                 }

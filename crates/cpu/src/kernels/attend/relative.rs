@@ -12,7 +12,7 @@ use glassformer_graph::ops::{Attend, Keys, Reach, Relative};
 
 use super::machine::Machine;
 use super::meet::STRETCH;
-use super::product::{Dots, ROWS};
+use super::product::{Dots, ROWS, Wide};
 use super::sight::TILE;
 use super::tile::{Call, Part, group};
 use crate::dispatch;
@@ -205,7 +205,7 @@ impl<'s> Bias<'s> {
                         out_stride: MET,
                     };
                     // SAFETY: the caller's promise; `begin..end` are among the slots turned, at most MET of them.
-                    unsafe { dots.with(call.run.isa, &keys[..end - begin]) };
+                    unsafe { dots.with::<Wide>(call.run.isa, &keys[..end - begin]) };
                     for (k, scores) in scores.chunks_exact_mut(TILE).enumerate() {
                         let shift = part.rows - 1 - (from + k) + ahead - begin * LANES;
                         add(scores, &self.lines[k * MET + shift..][..TILE]);

@@ -7,14 +7,14 @@ use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, KeySpan, Relative};
 
 use super::meet::STRETCH;
-use super::product::Dots;
+use super::product::{Dots, Wide, Words};
 use super::relative::Bias;
 use super::sight::{TILE, bits_of, first_run, vectors};
 use super::tile::{Call, Part, Tile};
 use super::tiles::{self, Desk, Queries};
 use crate::lanes::LANES;
 
-/// So many queries are worth a copy of the values that they mix.
+/// So many queries are worth a copy of the keys and values that they meet.
 const MANY: usize = 16;
 
 /// Computes scores, a part and a tile at a time. The two may be set in any order.
@@ -113,7 +113,7 @@ impl<'s> Scorer<'s> {
             let mut tile = Tile::find(call, keys, head, start);
             match &mut self.desk {
                 Some(desk) => desk.load(call, &mut tile, keys, head),
-                None => tile.turn(call, keys, head, (self.turned, self.part.count() >= MANY)),
+                None => tile.bring(call, keys, head, (self.turned, self.part.count() >= MANY)),
             }
             tile
         }
@@ -181,8 +181,9 @@ impl<'s> Scorer<'s> {
             out: scores[vectors.start * LANES..].as_mut_ptr(),
             out_stride: TILE,
         };
+        let (isa, keys) = (call.run.isa, &tile.keys[vectors]);
         // SAFETY: the caller's promise; a vector with a key that is seen is there.
-        unsafe { dots.with(call.run.isa, &tile.keys[vectors]) };
+        unsafe { if tile.words { dots.with::<Words>(isa, keys) } else { dots.with::<Wide>(isa, keys) } }
     }
 }
 

@@ -3,9 +3,10 @@
 use glassformer_graph::ops::Store;
 use glassformer_graph::{PAGE, Slot, Span};
 
+use super::form::Form;
 use super::machine::Machine;
-use super::tiles;
 use super::walk::share;
+use super::{tiles, words};
 use crate::context::{Block, Context, PagesAt};
 use crate::dispatch;
 use crate::isa::Isa;
@@ -20,12 +21,12 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
     let Slot { heads, size } = op.heads;
     let pages = run.pages(op.pages);
     let spans = &run.batch.side(op.side).spans;
-    let tiles = tiles::used(run, size);
+    let form = Form::of(run, size);
     if spans.iter().any(|span| pages.tables.keys_before(span.table, op.slot, 0).is_some()) {
         worker.share(spans.len(), |s| {
             for head in 0..heads {
                 // SAFETY: the caller's promise; a page is one worker's.
-                unsafe { take_over(op, &spans[s], head, (pages, tiles)) };
+                unsafe { take_over(op, &spans[s], head, (pages, form)) };
             }
         });
         // Where rows come from, others may be written next.
@@ -46,10 +47,10 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
                 let [k, v] = [k, v].map(|x| x.data.add(at + head * size).cast_const());
                 let from = (k, v, heads * size);
                 let place = (rows.start - begin, rows.len());
-                if tiles {
-                    tiles::store(size, place, from, (keys, values));
-                } else {
-                    store_wide(run.isa, size, place, from, (keys, values));
+                match form {
+                    Form::Wide => store_wide(run.isa, size, place, from, (keys, values)),
+                    Form::Words => words::store(run.isa, size, place, from, (keys, values)),
+                    Form::Tiles => tiles::store(size, place, from, (keys, values)),
                 }
             }
         }
@@ -60,7 +61,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
 ///
 /// # Safety
 /// The pages are valid, the one that the span goes on in for writes; nobody else uses that, or writes the other.
-unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, tiles): (PagesAt<'_>, bool)) {
+unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, form): (PagesAt<'_>, Form)) {
     let Some(before) = pages.tables.keys_before(span.table, op.slot, head) else { return };
     let (size, count) = (op.heads.size, span.past % PAGE);
     let to = pages.tables.keys_at(span.table, span.past, op.slot, head);
@@ -70,12 +71,15 @@ unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, tiles): (Pages
             let keys = pages.data.add(keys);
             (keys, keys.add(pages.tables.keys_to_values(op.slot)))
         });
-        if tiles {
-            return tiles::copy(size, count, from, to);
+        match form {
+            Form::Wide => {
+                // Each number of sixteen keys, and with it what is none of these: one long copy, where there would be many short ones.
+                to.0.copy_from_nonoverlapping(from.0, size * PAGE);
+                to.1.copy_from_nonoverlapping(from.1, count * size);
+            }
+            Form::Words => words::copy(size, count, from, to),
+            Form::Tiles => tiles::copy(size, count, from, to),
         }
-        // Each number of the sixteen keys, and with it what is none of these: one long copy, where there would be many short ones.
-        to.0.copy_from_nonoverlapping(from.0, size * PAGE);
-        to.1.copy_from_nonoverlapping(from.1, count * size);
     }
 }
 

@@ -3,9 +3,11 @@
 use glassformer_graph::PAGE;
 use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
+use super::form::Form;
 use super::machine::Machine;
 use super::product::Paged;
 use super::sight::TILE;
+use super::words;
 use crate::context::{Block, Context};
 use crate::dispatch;
 use crate::lanes::LANES;
@@ -81,6 +83,8 @@ pub(super) struct Tile {
     pub keys: [*const f32; VECTORS],
     /// Their values.
     pub values: Paged,
+    /// Whether both are pages of `words`.
+    pub words: bool,
 }
 
 impl Tile {
@@ -90,6 +94,7 @@ impl Tile {
         live: 0,
         keys: [std::ptr::null(); VECTORS],
         values: Paged([std::ptr::null(); VECTORS], 0),
+        words: false,
     };
 
     /// The tile from `start` of `keys`, where they are pages. Rows have no place yet.
@@ -103,23 +108,26 @@ impl Tile {
         let mut tile = Self { start, live, values, ..Self::NOWHERE };
         let Keys::Pages(which, slot) = op.keys else { return tile };
         let pages = run.pages(which);
+        tile.words = Form::of(run, op.size) == Form::Words;
         for v in 0..live.div_ceil(LANES) {
             let j = start + v * LANES;
             // SAFETY: a page that holds one of the sequence's keys is there as a whole.
             unsafe {
                 let keys = pages.data.add(pages.tables.keys_at(keys.place, j, slot, head));
-                (tile.keys[v], tile.values.0[v]) = (keys, keys.add(pages.tables.keys_to_values(slot)));
+                let wide = keys.add(pages.tables.keys_to_values(slot));
+                let values = if tile.words { words::values_at(op.size, keys, wide) } else { wide };
+                (tile.keys[v], tile.values.0[v]) = (keys, values);
             }
         }
         tile
     }
 
-    /// Turns keys that are rows into `near`, and puts their values behind them if `many` queries mix them: rows of a wide matrix each lie
-    /// in a page of their own.
+    /// Brings into `near` what is not multiplied as it lies. Keys that are rows are turned, and their values put behind them if `many`
+    /// queries mix them: rows of a wide matrix each lie in a page of their own. For as many, `words` are widened once.
     ///
     /// # Safety
     /// Keys and values are valid for reads; `near` holds twice `64 · size` numbers and outlives the tile.
-    pub unsafe fn turn(
+    pub unsafe fn bring(
         &mut self,
         call: &Call<'_>,
         keys: &KeySpan,
@@ -127,9 +135,17 @@ impl Tile {
         (near, many): (&mut [f32], bool),
     ) {
         let Call { op, inputs, run, .. } = *call;
-        let Keys::Rows(_) = op.keys else { return };
-        let width = inputs[1].width;
         let (turned, values) = near.split_at_mut(TILE * op.size);
+        let Keys::Rows(_) = op.keys else {
+            if self.words && many {
+                // SAFETY: the caller's promise.
+                unsafe { self.widen(call, turned, values) };
+            }
+            return;
+        };
+        let rounds = Form::of(run, op.size) == Form::Words && words::may_be_stored(op);
+        let many = many || rounds;
+        let width = inputs[1].width;
         for v in 0..self.live.div_ceil(LANES) {
             let j = self.start + v * LANES;
             let lanes = 0..(keys.end - j).min(LANES);
@@ -149,10 +165,30 @@ impl Tile {
                         std::ptr::copy_nonoverlapping(from, near.add(row * op.size), op.size);
                     }
                     self.values.0[v] = near;
+                    if rounds {
+                        words::round(run.isa, into, LANES * op.size);
+                        words::round(run.isa, near, count * op.size);
+                    }
                 }
             }
         }
         self.values.1 = if many { op.size } else { width };
+    }
+
+    /// Widens pages of `words`.
+    ///
+    /// # Safety
+    /// The pages are valid for reads; both places hold `64 · size` numbers and outlive the tile.
+    unsafe fn widen(&mut self, call: &Call<'_>, keys: &mut [f32], values: &mut [f32]) {
+        let size = call.op.size;
+        let places = keys.chunks_exact_mut(LANES * size).zip(values.chunks_exact_mut(LANES * size));
+        for (v, (keys, values)) in places.take(self.live.div_ceil(LANES)).enumerate() {
+            let to = (keys.as_mut_ptr(), values.as_mut_ptr());
+            // SAFETY: the caller's promise.
+            unsafe { words::widen(call.run.isa, size, (self.keys[v], self.values.0[v]), to) };
+            (self.keys[v], self.values.0[v]) = (to.0, to.1);
+        }
+        self.words = false;
     }
 }
 

@@ -18,15 +18,14 @@ use std::ops::Range;
 use glassformer_graph::ops::{Attend, KeySpan, Keys, Reach};
 use glassformer_graph::{PAGE, Rows};
 
+use super::form::Form;
 use super::machine::Machine;
 use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::sight::TILE;
 use super::tile::{Call, Part, Tile, VECTORS, group};
-use crate::context::Context;
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::LANES;
-use crate::narrow::Dot;
 
 #[cfg_attr(target_arch = "x86_64", path = "tiles/amx.rs")]
 #[cfg_attr(not(target_arch = "x86_64"), path = "tiles/none.rs")]
@@ -39,10 +38,9 @@ const TERMS: usize = STRETCH / 2;
 /// Words of a page of one panel of values.
 const PANEL: usize = PAGE / 2 * LANES;
 
-/// Whether heads of this size are multiplied on tiles. Both who stores pages and who reads them ask this.
-pub(super) fn used(run: &Context<'_>, size: usize) -> bool {
-    // Smaller heads would need more room in a page than they have.
-    run.tiles && run.dot == Dot::Amx && size >= LANES
+/// Whether heads of this size can be multiplied on tiles: smaller ones would need more room in a page than they have.
+pub(super) fn fit(size: usize) -> bool {
+    size >= LANES
 }
 
 /// The numbers of a query or a key, in whole tiles.
@@ -126,7 +124,7 @@ pub(super) struct Desk<'s> {
 impl<'s> Desk<'s> {
     /// On [`length`] words, where tiles are used.
     pub fn new(call: &Call<'_>, words: &'s mut [f32]) -> Option<Self> {
-        if !used(call.run, call.op.size) {
+        if Form::of(call.run, call.op.size) != Form::Tiles {
             return None;
         }
         let (size, shape) = (call.op.size, Queries::of(call));
@@ -377,7 +375,7 @@ pub(super) unsafe fn store(
     (key_page, value_page): (*mut f32, *mut f32),
 ) {
     let (words, value_page) = (depth(size) / 2, values_at(size, key_page, value_page));
-    // SAFETY: the caller's promise; `used` says that pages are large enough, and that the machine has AMX.
+    // SAFETY: the caller's promise; [`Form`] says that pages are large enough, and that the machine has AMX.
     unsafe {
         for i in 0..count {
             let key = (keys.add(i * stride), size);

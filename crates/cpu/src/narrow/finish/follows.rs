@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use super::{Place, line_of};
 use crate::lanes::Lanes;
 use crate::lanes::bend::Bend;
-use crate::narrow::rows::{bf16, widened};
+use crate::lanes::halves::{bf16, widened};
 use crate::narrow::{Format, LINES};
 use crate::then::Two;
 

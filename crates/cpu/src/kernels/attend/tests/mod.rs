@@ -62,7 +62,8 @@ impl Numbers {
 struct How {
     isa: Isa,
     workers: usize,
-    /// AMX for narrow numbers, anything else for wide ones.
+    /// Whether keys and values are narrow: on tiles with AMX, in words with anything else.
+    narrow: bool,
     dot: Dot,
 }
 
@@ -72,13 +73,22 @@ impl How {
     }
 
     fn wide(isa: Isa, workers: usize) -> Self {
-        Self { isa, workers, dot: Dot::Scalar }
+        Self { isa, workers, narrow: false, dot: Dot::Scalar }
     }
 
     /// On tiles of narrow numbers, where this machine has them.
-    fn narrow() -> Option<Self> {
-        (Dot::Amx.is_available() && Dot::Avx512Dot.is_available())
-            .then(|| Self { dot: Dot::Amx, ..Self::best() })
+    fn tiles() -> Option<Self> {
+        (Dot::Amx.is_available() && Dot::Avx512Dot.is_available()).then(|| Self {
+            narrow: true,
+            dot: Dot::Amx,
+            ..Self::best()
+        })
+    }
+
+    /// Everywhere where keys and values are narrow.
+    fn narrow() -> Vec<Self> {
+        let words = Isa::available().into_iter().map(|isa| Self { narrow: true, ..Self::wide(isa, 2) });
+        words.chain(Self::tiles()).collect()
     }
 
     fn everywhere() -> Vec<Self> {
@@ -144,6 +154,7 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
     let outputs: Vec<Block> = made.iter_mut().zip(&sizes).map(|(d, &(r, w))| block(d, r, w)).collect();
     let (cache, crossing) = (state.cache.data_mut().as_mut_ptr(), state.crossing.data_mut().as_mut_ptr());
     let run = Context {
+        narrow: how.narrow,
         tiles: how.dot == Dot::Amx,
         near: false,
         dot: how.dot,

@@ -1,0 +1,196 @@
+//! Pages of keys and values in `bf16` for machines without tiles: half as much to read, where reading is what takes the time.
+//!
+//! Numbers are held in words of two: of a key, two neighbours; of values, the same number of two neighbours. A page of keys is
+//! `[size / 2, 16 keys]` words, a page of values `[8 pairs of values, size]`, behind its keys where both have room. They are widened
+//! as they are read, for many queries once, and all arithmetic is that of `f32`.
+//!
+//! Keys that lie in rows may be looked at from pages in another run, and are rounded as these are, so that the bits are the same. Only
+//! where a side looks at all of itself nobody stores them.
+#![allow(clippy::inline_always)] // see `crate::lanes`
+
+use glassformer_graph::PAGE;
+use glassformer_graph::Rows;
+use glassformer_graph::ops::{Attend, Keys, Reach};
+
+use super::machine::Machine;
+use crate::dispatch;
+use crate::isa::Isa;
+use crate::lanes::halves::{word, words};
+use crate::lanes::{LANES, Lanes};
+
+/// Words of a page of keys.
+fn key_words(size: usize) -> usize {
+    size.div_ceil(2) * PAGE
+}
+
+/// Words of so many values of a page, from the first on.
+fn value_words(size: usize, count: usize) -> usize {
+    count.div_ceil(2) * size
+}
+
+/// Where a page of values is, if its keys are at `keys` and the page of wide values at `values`.
+pub(super) fn values_at(size: usize, keys: *mut f32, values: *mut f32) -> *mut f32 {
+    if key_words(size) + value_words(size, PAGE) <= size * PAGE {
+        keys.wrapping_add(key_words(size))
+    } else {
+        values
+    }
+}
+
+/// Whether others may look at the keys and values of `op` when these are stored.
+pub(super) fn may_be_stored(op: &Attend) -> bool {
+    op.keys != Keys::Rows(Rows::Tokens(op.side)) || op.reach != Reach::Both
+}
+
+/// Writes rows `first..first + count` of a page, whose keys and values are `stride` apart.
+///
+/// # Safety
+/// `isa` is available; keys and values are valid for reads, the page for writes; nobody else uses it.
+pub(super) unsafe fn store(
+    isa: Isa,
+    size: usize,
+    place: (usize, usize),
+    (k, v, stride): (*const f32, *const f32, usize),
+    (keys, values): (*mut f32, *mut f32),
+) {
+    let values = values_at(size, keys, values);
+    // SAFETY: the caller's promise.
+    unsafe {
+        dispatch!(isa, |L| store_keys::<L>((k, stride), size, place, keys));
+        dispatch!(isa, |L| store_values::<L>((v, stride), size, place, values));
+    }
+}
+
+#[inline(always)]
+unsafe fn store_keys<L: Machine>(
+    (k, stride): (*const f32, usize),
+    size: usize,
+    (first, count): (usize, usize),
+    keys: *mut f32,
+) {
+    // SAFETY: the caller's promise; of an odd number of numbers, the last has a zero beside it.
+    unsafe {
+        if count == PAGE {
+            let mut turned = [0.0; LANES * LANES];
+            for d in (0..size).step_by(LANES) {
+                let some = (size - d).min(LANES);
+                turned[some * LANES..].fill(0.0);
+                L::turn(k.add(d), stride as isize, 0..PAGE, some, turned.as_mut_ptr());
+                for (pair, both) in turned.chunks_exact(2 * LANES).take(some.div_ceil(2)).enumerate() {
+                    let (lower, upper) = (L::load(both.as_ptr()), L::load(both.as_ptr().add(LANES)));
+                    words(lower, upper).store(keys.add((d / 2 + pair) * PAGE));
+                }
+            }
+            return;
+        }
+        for i in 0..count {
+            let key = k.add(i * stride);
+            for d in (0..size).step_by(2) {
+                let upper = if d + 1 < size { *key.add(d + 1) } else { 0.0 };
+                *keys.add(d / 2 * PAGE + first + i) = f32::from_bits(word(*key.add(d), upper));
+            }
+        }
+    }
+}
+
+#[inline(always)]
+unsafe fn store_values<L: Lanes>(
+    (v, stride): (*const f32, usize),
+    size: usize,
+    (first, count): (usize, usize),
+    values: *mut f32,
+) {
+    let mut j = first;
+    while j < first + count {
+        let row = v.wrapping_add((j - first) * stride);
+        let both = j % 2 == 0 && j + 1 < first + count;
+        for c in (0..size).step_by(LANES) {
+            let some = (size - c).min(LANES);
+            // SAFETY: the caller's promise; no more than `some` numbers or words are touched.
+            unsafe {
+                let line = values.add(j / 2 * size + c);
+                let value = L::load_first(row.add(c), some);
+                let pair = if both {
+                    words(value, L::load_first(row.add(stride + c), some))
+                } else if j % 2 == 0 {
+                    words(value, L::zero())
+                } else {
+                    let [lower, _] = L::load_first(line, some).halves();
+                    words(lower, value)
+                };
+                pair.store_first(line, some);
+            }
+        }
+        j += if both { 2 } else { 1 };
+    }
+}
+
+/// Copies the first `count` rows of a page's keys and values, and of keys what is none of them.
+///
+/// # Safety
+/// `from` is a page that [`store`] wrote, `to` one that nobody else uses.
+pub(super) unsafe fn copy(size: usize, count: usize, from: (*mut f32, *mut f32), to: (*mut f32, *mut f32)) {
+    let [from_values, to_values] = [from, to].map(|(keys, values)| values_at(size, keys, values));
+    // SAFETY: the caller's promise.
+    unsafe {
+        to.0.copy_from_nonoverlapping(from.0, key_words(size));
+        to_values.copy_from_nonoverlapping(from_values, value_words(size, count));
+    }
+}
+
+/// A page of keys as `[size, 16]` numbers, and its values as `[16, size]`.
+///
+/// # Safety
+/// `isa` is available; the page is valid for reads, and both for writes.
+pub(super) unsafe fn widen(
+    isa: Isa,
+    size: usize,
+    (keys, values): (*const f32, *const f32),
+    to: (*mut f32, *mut f32),
+) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        // Of an odd number of numbers, the last of a key has no neighbour.
+        dispatch!(isa, |L| apart::<L>(keys, PAGE, size, to.0));
+        dispatch!(isa, |L| apart::<L>(values, size, PAGE, to.1));
+    }
+}
+
+/// Lines of `width` words as twice as many lines of numbers, `lines` of them.
+#[inline(always)]
+unsafe fn apart<L: Lanes>(from: *const f32, width: usize, lines: usize, to: *mut f32) {
+    for line in (0..lines).step_by(2) {
+        for c in (0..width).step_by(LANES) {
+            let some = (width - c).min(LANES);
+            // SAFETY: the caller's promise; no more than `some` of a line are touched.
+            unsafe {
+                let [lower, upper] = L::load_first(from.add(line / 2 * width + c), some).halves();
+                lower.store_first(to.add(line * width + c), some);
+                if line + 1 < lines {
+                    upper.store_first(to.add((line + 1) * width + c), some);
+                }
+            }
+        }
+    }
+}
+
+/// So many numbers, rounded as pages have them.
+///
+/// # Safety
+/// `isa` is available; they are valid for reads and writes.
+pub(super) unsafe fn round(isa: Isa, numbers: *mut f32, count: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { dispatch!(isa, |L| round_on::<L>(numbers, count)) }
+}
+
+#[inline(always)]
+unsafe fn round_on<L: Lanes>(numbers: *mut f32, count: usize) {
+    for at in (0..count).step_by(LANES) {
+        let some = (count - at).min(LANES);
+        // SAFETY: the caller's promise; no more than `count` numbers are touched.
+        unsafe {
+            let [rounded, _] = words(L::load_first(numbers.add(at), some), L::zero()).halves();
+            rounded.store_first(numbers.add(at), some);
+        }
+    }
+}
