@@ -162,7 +162,8 @@ impl Prepared {
     /// How the pages of targets and of sources are laid out.
     fn layouts(&self) -> [PageLayout; 2] {
         let crossing = self.encode.as_ref().map(|encode| page_layout(encode.graph(), Which::Crossing));
-        [page_layout(self.step.graph(), Which::Cache), crossing.unwrap_or_default()]
+        let layouts = [page_layout(self.step.graph(), Which::Cache), crossing.unwrap_or_default()];
+        if self.step.keeps_halves() { layouts.map(PageLayout::halved) } else { layouts }
     }
 
     /// A state with all the pages of the room, none of them in use.

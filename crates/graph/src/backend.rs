@@ -39,6 +39,11 @@ pub trait Runner: Send + Sync {
     /// If the batch is larger than the capacity or holds an id beyond its table.
     fn run(&self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error>;
 
+    /// Whether it keeps keys and values in two bytes: then their pages can be laid out so ([`crate::PageLayout::halved`]).
+    fn keeps_halves(&self) -> bool {
+        false
+    }
+
     /// The largest numbers of each row of output `output` of the last run: a search for tokens would otherwise read a whole
     /// vocabulary of scores by itself.
     fn leaders(&self, state: &State, output: usize, ask: Ask, into: &mut Leaders) {
@@ -194,6 +199,8 @@ pub struct Limits {
     stored: Vec<Side>,
     /// Whose rows look at rows of the other side.
     crossings: Vec<(Side, Side)>,
+    /// Whether pages may be laid out for halves.
+    halves: bool,
 }
 
 impl Limits {
@@ -255,6 +262,12 @@ impl Limits {
                 }
             }
         }
+    }
+
+    /// The same for a runner that keeps keys and values in two bytes, if it does.
+    #[must_use]
+    pub fn with_halves(self, halves: bool) -> Self {
+        Self { halves, ..self }
     }
 
     /// Refuses a batch that the graph cannot run.
@@ -342,7 +355,15 @@ impl Limits {
 
     fn admit_pages(&self, batch: &Batch<'_>, state: &State) -> Result<(), Error> {
         for (which, slot, heads) in &self.slots {
-            let found = which.pages(state).layout().slots().get(*slot);
+            let layout = which.pages(state).layout();
+            if layout.is_halved() && !self.halves {
+                return Err(Error::Batch {
+                    what: "the pages are laid out for keys and values in two bytes, and these have four"
+                        .to_owned(),
+                    hint: "make the state's pages with the layout of this model".to_owned(),
+                });
+            }
+            let found = layout.slots().get(*slot);
             if found != Some(heads) {
                 return Err(Error::Batch {
                     what: format!("slot {slot} of the pages is {found:?} where {heads:?} is needed"),

@@ -16,9 +16,14 @@ pub struct Slot {
     pub size: usize,
 }
 
+/// Heads of so many numbers, or of a multiple, take half the room in halves: they fill whole registers then, whoever holds them.
+const HALVED: usize = 32;
+
 impl Slot {
-    fn floats(self) -> usize {
-        2 * self.heads * self.size * PAGE
+    /// What it takes of a page.
+    fn floats(self, halved: bool) -> usize {
+        let whole = 2 * self.heads * self.size * PAGE;
+        if halved && self.size.is_multiple_of(HALVED) { whole / 2 } else { whole }
     }
 }
 
@@ -28,21 +33,38 @@ pub struct PageLayout {
     slots: Vec<Slot>,
     offsets: Vec<usize>,
     floats: usize,
+    halved: bool,
 }
 
 impl PageLayout {
     /// The layout of `slots`, one after the other.
     pub fn new(slots: Vec<Slot>) -> Self {
+        Self::of(slots, false)
+    }
+
+    /// The layout of the same slots for runners that keep keys and values in two bytes ([`crate::Runner::keeps_halves`]). They know where in a
+    /// slot these are: [`Pages::values_at`] does not.
+    #[must_use]
+    pub fn halved(self) -> Self {
+        Self::of(self.slots, true)
+    }
+
+    fn of(slots: Vec<Slot>, halved: bool) -> Self {
         let mut floats = 0;
         let offsets = slots
             .iter()
             .map(|slot| {
                 let offset = floats;
-                floats += slot.floats();
+                floats += slot.floats(halved);
                 offset
             })
             .collect();
-        Self { slots, offsets, floats }
+        Self { slots, offsets, floats, halved }
+    }
+
+    /// Whether it is one for keys and values in two bytes.
+    pub fn is_halved(&self) -> bool {
+        self.halved
     }
 
     /// The slots.

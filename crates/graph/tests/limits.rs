@@ -81,6 +81,9 @@ fn pages_that_are_missing_too_few_or_of_another_layout() {
         assert!(refusal(&graph, &mut state, &batch).contains("layout"));
         let mut state = State::new(pages(2, 0), pages(2, 0));
         assert!(refusal(&graph, &mut state, &batch).contains("rows in pages"));
+        let halved = || Pages::new(PageLayout::new(vec![Slot { heads: 2, size: 3 }]).halved(), 4);
+        let mut state = State::new(halved(), halved());
+        assert!(refusal(&graph, &mut state, &batch).contains("in two bytes"));
     }
     let mut state = State::new(pages(2, 1), pages(2, 1));
     state.cache.reserve(0, 16).expect("there are four pages");

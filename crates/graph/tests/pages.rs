@@ -128,3 +128,13 @@ fn a_copy_without_a_free_page_is_refused_and_changes_nothing() {
     pages.close(first);
     pages.reserve(fork, 4).unwrap();
 }
+
+#[test]
+fn pages_for_halves_take_half_the_room_where_heads_fill_registers() {
+    for (size, part) in [(64, 2), (32, 2), (48, 1), (3, 1)] {
+        let layout = PageLayout::new(vec![Slot { heads: 2, size }; 3]);
+        let whole = layout.bytes();
+        assert_eq!(whole, 3 * 2 * 2 * size * PAGE * 4);
+        assert_eq!(layout.halved().bytes(), whole / part, "heads of {size}");
+    }
+}

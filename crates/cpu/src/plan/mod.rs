@@ -188,7 +188,7 @@ impl Backend for Cpu {
         }
         Ok(Box::new(Plan {
             constants: constants::make(&wanted, (graph, weights), &self.shelf, &self.team)?,
-            limits: Limits::of(graph),
+            limits: Limits::of(graph).with_halves(narrow && self.is_near(&wanted)),
             graph: graph.clone(),
             team: self.team.clone(),
             isa: self.isa,
@@ -252,6 +252,10 @@ impl Plan {
 impl Runner for Plan {
     fn graph(&self) -> &Arc<Graph> {
         &self.graph
+    }
+
+    fn keeps_halves(&self) -> bool {
+        self.narrow
     }
 
     fn run(&self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {

@@ -43,7 +43,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
             // SAFETY: the pages were reserved for rows up to the span's end; the inputs have these rows.
             unsafe {
                 let keys = pages.data.add(pages.tables.keys_at(span.table, begin, op.slot, head));
-                let values = keys.add(pages.tables.keys_to_values(op.slot));
+                let values = keys.wrapping_add(pages.tables.keys_to_values(op.slot));
                 let [k, v] = [k, v].map(|x| x.data.add(at + head * size).cast_const());
                 let from = (k, v, heads * size);
                 let place = (rows.start - begin, rows.len());
@@ -69,7 +69,7 @@ unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, form): (PagesA
     unsafe {
         let [from, to] = [before, to].map(|keys| {
             let keys = pages.data.add(keys);
-            (keys, keys.add(pages.tables.keys_to_values(op.slot)))
+            (keys, keys.wrapping_add(pages.tables.keys_to_values(op.slot)))
         });
         match form {
             Form::Wide => {

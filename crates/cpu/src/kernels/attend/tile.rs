@@ -114,7 +114,7 @@ impl Tile {
             // SAFETY: a page that holds one of the sequence's keys is there as a whole.
             unsafe {
                 let keys = pages.data.add(pages.tables.keys_at(keys.place, j, slot, head));
-                let wide = keys.add(pages.tables.keys_to_values(slot));
+                let wide = keys.wrapping_add(pages.tables.keys_to_values(slot));
                 let values = if tile.words { words::values_at(op.size, keys, wide) } else { wide };
                 (tile.keys[v], tile.values.0[v]) = (keys, values);
             }

@@ -106,7 +106,7 @@ fn workers_are_the_same_bits_on_narrow_numbers() {
 /// Runs the sequences `pieces` by pieces on pages and returns y and the logarithms of all rows.
 fn by_pieces(op: &Attend, inputs: &[Numbers], lengths: &[usize], pieces: &[usize], how: How) -> Vec<Numbers> {
     let (on_pages, store) = paged(op);
-    let mut state = pages(Slot { heads: op.key_heads, size: op.size }, lengths);
+    let mut state = pages(Slot { heads: op.key_heads, size: op.size }, lengths, how.narrow);
     let whole = sequences(lengths);
     let mut all: Vec<Numbers> = [op.heads * op.size, op.heads]
         .map(|width| Numbers {
@@ -197,7 +197,7 @@ fn what_the_other_side_has_is_seen_in_the_same_bits_from_rows_and_from_pages() {
         let on_rows = Attend { keys: Keys::Rows(Rows::Tokens(Side::Source)), ..op };
         let (on_pages, store) = paged(&op);
         for how in How::narrow().into_iter().chain([How::best()]) {
-            let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths);
+            let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, how.narrow);
             run(&store, &inputs[1..], &batch, &mut state, how);
             let found = run(&on_pages, &inputs[..1], &batch, &mut state, how);
             let expected = run(&on_rows.into(), &inputs, &batch, &mut State::default(), how);
@@ -233,7 +233,7 @@ fn a_row_that_sees_nothing_is_zero() {
     let mut random = Random::new(5);
     let batch = sequences(&[3]);
     let inputs = vec![Numbers::normal(3, 10, &mut random)];
-    let filled = pages(Slot { heads: 2, size: 5 }, &[0]);
+    let filled = pages(Slot { heads: 2, size: 5 }, &[0], false);
     let mut state = State::new(Pages::default(), filled.cache);
     let made = run(&op.into(), &inputs, &batch, &mut state, How::best());
     assert!(made[0].data.iter().all(|&x| x == 0.0));
@@ -281,7 +281,7 @@ fn forks_have_the_bits_of_sequences_of_their_own() {
             later.target.push_rows(more, Span { table, past: common, ..Span::default() });
         }
         for how in How::everywhere().into_iter().chain(How::narrow()) {
-            let mut forked = State::new(poisoned(slot, 20), Pages::default());
+            let mut forked = State::new(poisoned(slot, 20, how.narrow), Pages::default());
             let table = forked.cache.open();
             forked.cache.reserve(table, common).expect("there are enough pages");
             run(&store, &beginning, &sequences_in_tables(&[common]), &mut forked, how);
@@ -295,7 +295,7 @@ fn forks_have_the_bits_of_sequences_of_their_own() {
             }
             run(&store, &ends, &later, &mut forked, how);
 
-            let mut alone = pages(slot, &[common + more; 3]);
+            let mut alone = pages(slot, &[common + more; 3], how.narrow);
             let rows = |of: &Numbers, table: usize| of.part(table * more..(table + 1) * more).data;
             let whole = [0, 1].map(|which| {
                 let data =

@@ -143,11 +143,11 @@ fn stored_keys_agree_with_the_reference() {
         let op = Attend { who: Who::Every, ..op };
         let (on_pages, store) = paged(&op);
         let lengths: Vec<usize> = (0..3).map(|_| 1 + random.below(200)).collect();
-        let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths);
+        let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, false);
         let whole = sequences_in_tables(&lengths);
         let width = op.key_heads * op.size;
         let kv = [0, 1].map(|_| Numbers::normal(whole.target.rows(), width, &mut random));
-        let mut narrow = pages(Slot { heads: op.key_heads, size: op.size }, &lengths);
+        let mut narrow = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, true);
         run(&store, &kv, &whole, &mut state, How::best());
         // Some rows at the end of each sequence look, at some of the keys.
         let mut batch = Batch::default();

@@ -297,8 +297,8 @@ fn draw_relative(op: &Attend, distances: usize, random: &mut Random) -> Vec<Numb
 
 /// A state with room for so many rows of one attention in the cache, and a table of so many rows for each length. Its
 /// pages are poisoned.
-fn pages(slot: Slot, lengths: &[usize]) -> State {
-    let mut pages = poisoned(slot, lengths.iter().map(|len| len.div_ceil(PAGE)).sum());
+fn pages(slot: Slot, lengths: &[usize], narrow: bool) -> State {
+    let mut pages = poisoned(slot, lengths.iter().map(|len| len.div_ceil(PAGE)).sum(), narrow);
     for &len in lengths {
         let table = pages.open();
         pages.reserve(table, len).expect("there are enough pages");
@@ -307,9 +307,10 @@ fn pages(slot: Slot, lengths: &[usize]) -> State {
     State::new(pages, Pages::default())
 }
 
-/// So many pages, with two slots, of which the second is used, so that offsets count.
-fn poisoned(slot: Slot, count: usize) -> Pages {
-    let mut pages = Pages::new(PageLayout::new(vec![Slot { heads: 1, size: 3 }, slot]), count);
+/// So many pages, with two slots, of which the second is used, so that offsets count; for keys and values that are `narrow` or wide.
+fn poisoned(slot: Slot, count: usize, narrow: bool) -> Pages {
+    let layout = PageLayout::new(vec![Slot { heads: 1, size: 3 }, slot]);
+    let mut pages = Pages::new(if narrow { layout.halved() } else { layout }, count);
     pages.data_mut().fill(POISON);
     pages
 }
