@@ -5,11 +5,14 @@ use glassformer_graph::{Ask, Sum, offer};
 
 use super::row::{Sums, load, sums};
 use crate::dispatch;
+use crate::gemm::prefetch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes, exp};
 
 /// Numbers that are looked at together.
 const BLOCK: usize = 4 * LANES;
+/// How far ahead numbers are asked for: two pages, where a machine by itself looks no farther than to the end of one.
+const AHEAD: usize = 2048;
 
 /// Finds the largest numbers of `row`, as many as `found` has room for, and gives what is asked about the row as a whole.
 ///
@@ -46,6 +49,9 @@ unsafe fn find<L: Lanes>(row: &[f32], found: &mut [(f32, u32)]) -> bool {
         // Zero for finite numbers, NaN for all others.
         let mut odd = L::zero();
         for (block, place) in blocks.iter().zip((0..).step_by(BLOCK)) {
+            for v in 0..4 {
+                prefetch(block.as_ptr().wrapping_add(AHEAD + v * LANES));
+            }
             let x = [0, 1, 2, 3].map(|v| L::load(block.as_ptr().add(v * LANES)));
             for x in x {
                 odd = x.fma(L::zero(), odd);
