@@ -12,7 +12,7 @@ use super::sight::TILE;
 use super::soften::{Quotients, Soften, log, total};
 use super::tile::{Call, Part, Tile, carve, carved};
 use super::tiles::{self, Queries};
-use super::walk::{Cut, Few, MOST, QUERIES, share};
+use super::walk::{Cut, Few, MOST, QUERIES, look_together, rows_together, share};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::team::Worker;
@@ -45,17 +45,19 @@ pub(super) unsafe fn attend(
     scratch: &mut [f32],
 ) {
     let ([a, b, c, d, e, f, mixed, sums, scores, terms], rest) = carve(scratch, lengths(call.op));
-    let scorer = Scorer::new(call, [a, b, c, d, e, f], rest);
+    // SAFETY: the caller's promise.
+    let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, f], rest) };
     let narrow = scorer.narrow();
     let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, fresh: [true; QUERIES / BLOCK] };
     let mut desk = (scorer, gathered, scores);
-    let spans = &call.run.batch.side(call.op.side).spans;
-    let cut = Cut::new(call.op, &spans[sequences.clone()], worker.count);
-    let parts = |s: usize| cut.parts(call.op, &spans[sequences.start + s]);
-    share(worker, sequences.len(), parts, |s, index| {
-        let s = sequences.start + s;
+    let spans = &call.run.batch.side(call.op.side).spans[sequences.clone()];
+    let together = look_together(call);
+    let rows = |s: usize| if together { rows_together(spans, s) } else { spans[s].len };
+    let cut = Cut::new(call.op, &(0..spans.len()).map(rows), worker.count);
+    let parts = |s: usize| cut.parts(call.op, rows(s));
+    share(worker, spans.len(), parts, |s, index| {
         let (scorer, gathered, scores) = &mut desk;
-        let part = cut.part(call.op, (s, &spans[s]), index);
+        let part = cut.part(call.op, (sequences.start + s, rows(s)), index);
         gathered.clear(call, part.count(), narrow.is_none());
         // SAFETY: the caller's promise; parts are disjoint.
         unsafe {

@@ -119,8 +119,8 @@ pub(super) unsafe fn attend_grad(
     let spans = &call.run.batch.side(op.side).spans;
     let (pieces, rest) = carve(scratch, lengths(op, call.inputs[0].rows));
     let [a, b, c, d, e, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through] = pieces;
-    // The plan keeps narrow numbers out of graphs with gradients like these.
-    let scorer = Scorer::new(call, [a, b, c, d, e, &mut []], rest);
+    // SAFETY: the caller's promise. The plan keeps narrow numbers out of graphs with gradients like these.
+    let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, &mut []], rest) };
     let desk = Desk { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
     let looks = Looks::new(call);
     let mut job = Job { call: *call, given, outputs, desk, looks };

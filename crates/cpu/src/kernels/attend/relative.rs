@@ -41,6 +41,8 @@ pub(super) struct Bias<'s> {
     turned: &'s mut [f32],
     /// The bucket of each distance back, then that of each distance ahead.
     buckets: &'s [f32],
+    /// For each head what these distances add, in the order of slots: those back, the farthest first, and those ahead.
+    known: &'s [f32],
 }
 
 impl<'s> Bias<'s> {
@@ -55,26 +57,33 @@ impl<'s> Bias<'s> {
         }
     }
 
-    /// How many distances it is worth knowing the buckets of.
-    pub fn distances(op: &Attend, capacity: &Capacity) -> usize {
-        match (op.relative, op.keys) {
-            (Relative::None | Relative::Alibi | Relative::TransformerXl, _) => 0,
-            (Relative::Buckets { .. }, Keys::Rows(rows)) => {
-                2 * capacity.count(rows).max(capacity.side(op.side).rows)
-            }
-            (Relative::Buckets { .. }, Keys::Pages(..)) => 2 * capacity.side(op.side).keys,
-        }
+    /// How much it can use beyond them, for what it knows of distances.
+    pub fn more(op: &Attend, capacity: &Capacity) -> usize {
+        let Relative::Buckets { max_distance } = op.relative else { return 0 };
+        let longest = match op.keys {
+            Keys::Rows(rows) => capacity.count(rows).max(capacity.side(op.side).rows),
+            Keys::Pages(..) => capacity.side(op.side).keys,
+        };
+        (2 * longest).min(max_distance.saturating_add(1)).saturating_mul(Self::of_a_distance(op))
     }
 
-    /// For `keys` keys at a time, with the buckets of as many distances as `rest` has room for and the batch needs.
-    pub fn new(
+    /// What it keeps for each distance: a bucket, and what that adds for each head, back and ahead.
+    fn of_a_distance(op: &Attend) -> usize {
+        2 * (1 + op.heads)
+    }
+
+    /// For `keys` keys at a time, knowing as many distances as `rest` has room for and the batch needs.
+    ///
+    /// # Safety
+    /// The inputs are valid for reads.
+    pub unsafe fn new(
         call: &Call<'_>,
         keys: usize,
         [lines, turned]: [&'s mut [f32]; 2],
         rest: &'s mut [f32],
     ) -> Self {
         let Relative::Buckets { max_distance } = call.op.relative else {
-            return Self { keys, lines, turned, buckets: &[] };
+            return Self { keys, lines, turned, buckets: &[], known: &[] };
         };
         let spans = &call.run.batch.side(call.op.side).spans;
         let longest = |(s, span): (usize, &glassformer_graph::Span)| {
@@ -85,9 +94,10 @@ impl<'s> Bias<'s> {
         let table = call.extra(0);
         // Where the logarithm is one, all distances from `max_distance` on have the last bucket.
         let differing = if max_distance > table.rows { max_distance + 1 } else { usize::MAX };
-        let count = most.min(differing).min(rest.len() / 2);
-        let (rest, _) = rest.split_at_mut(2 * count);
-        let (back, ahead) = rest.split_at_mut(count);
+        let count = most.min(differing).min(rest.len() / Self::of_a_distance(call.op));
+        let (buckets, rest) = rest.split_at_mut(2 * count);
+        let (known, _) = rest.split_at_mut(2 * count * call.op.heads);
+        let (back, ahead) = buckets.split_at_mut(count);
         for d in 0..count {
             back[d] = call.op.bucket(d, 0, table.rows, max_distance) as f32;
             ahead[d] = match call.op.reach {
@@ -95,7 +105,30 @@ impl<'s> Bias<'s> {
                 Reach::Past => 0.0,
             };
         }
-        Self { keys, lines, turned, buckets: rest }
+        for (h, known) in known.chunks_exact_mut((2 * count).max(1)).enumerate() {
+            let ahead = if call.op.reach == Reach::Past { &[][..] } else { &ahead[..] };
+            for (to, &bucket) in known.iter_mut().zip(back.iter().rev().chain(ahead.iter().skip(1))) {
+                // SAFETY: the caller's promise; there is no bucket beyond the table's rows.
+                *to = unsafe { table.row(bucket as usize) }[h];
+            }
+        }
+        Self { keys, lines, turned, buckets, known }
+    }
+
+    /// Which of `some` slots are known, the first having distance `far`, and what they add for a head.
+    fn known(&self, call: &Call<'_>, head: usize, far: isize, some: usize) -> (Range<usize>, &'s [f32]) {
+        let count = self.buckets.len() / 2;
+        let all: &'s [f32] = &self.known[head * 2 * count..(head + 1) * 2 * count];
+        let end = if call.op.reach == Reach::Past { count } else { (2 * count).saturating_sub(1) };
+        // Where slot 0 would be, and that of distance 0 is the last one back.
+        let place = count as isize - 1 - far;
+        let slot = |at: usize| (at as isize - place).clamp(0, some as isize) as usize;
+        let (first, behind) = (slot(0), slot(end));
+        if first >= behind {
+            return (0..0, &[]);
+        }
+        let at = (place + first as isize).cast_unsigned();
+        (first..behind, &all[at..at + behind - first])
     }
 
     /// The bucket of a key that is `distance` before the query.
@@ -132,11 +165,14 @@ impl<'s> Bias<'s> {
             }
             Relative::Buckets { max_distance } => {
                 let table = call.extra(0);
-                for x in 0..some {
-                    // SAFETY: the caller's promise; there is no bucket beyond the table's rows.
-                    let row = unsafe { table.row(self.bucket(call, max_distance, far - x as isize)) };
-                    for h in 0..part.heads {
-                        self.lines[h * stride + x] = row[part.head + h];
+                for h in 0..part.heads {
+                    let (known, numbers) = self.known(call, part.head + h, far, some);
+                    let line = h * stride;
+                    self.lines[line + known.start..line + known.end].copy_from_slice(numbers);
+                    for x in (0..known.start).chain(known.end..some) {
+                        // SAFETY: the caller's promise; there is no bucket beyond the table's rows.
+                        let row = unsafe { table.row(self.bucket(call, max_distance, far - x as isize)) };
+                        self.lines[line + x] = row[part.head + h];
                     }
                 }
             }

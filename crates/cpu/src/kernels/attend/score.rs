@@ -48,15 +48,19 @@ impl<'s> Scorer<'s> {
 
     /// How much more it can use.
     pub fn more(op: &Attend, capacity: &Capacity) -> usize {
-        2 * Bias::distances(op, capacity)
+        Bias::more(op, capacity)
     }
 
     /// On these pieces of scratch.
-    pub fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
+    ///
+    /// # Safety
+    /// The inputs are valid for reads.
+    pub unsafe fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
         let [queries, shifted, turned, lines, positions, narrow] = pieces;
         let desk = Desk::new(call, narrow);
         let keys = if desk.is_some() { STRETCH } else { TILE };
-        let bias = Bias::new(call, keys, [lines, positions], rest);
+        // SAFETY: the caller's promise.
+        let bias = unsafe { Bias::new(call, keys, [lines, positions], rest) };
         Self { queries, shifted, turned, desk, bias, part: Part::default(), offset: 0, met: 0 }
     }
 

@@ -34,15 +34,16 @@ pub(super) unsafe fn attend_show(
     scratch: &mut [f32],
 ) {
     let ([a, b, c, d, e, f, sums, scores], rest) = carve(scratch, lengths(call.op));
-    let mut scorer = Scorer::new(call, [a, b, c, d, e, f], rest);
+    // SAFETY: the caller's promise.
+    let mut scorer = unsafe { Scorer::new(call, [a, b, c, d, e, f], rest) };
     let spans = &call.run.batch.side(call.op.side).spans;
-    let cut = Cut::new(call.op, spans, worker.count);
+    let cut = Cut::new(call.op, &spans.iter().map(|span| span.len), worker.count);
     let mut start = 0;
     for (s, span) in spans.iter().enumerate() {
         let keys = call.keys_of(s);
         let many = keys.end - keys.first;
-        worker.share(cut.parts(call.op, span), |index| {
-            let part = cut.part(call.op, (s, span), index);
+        worker.share(cut.parts(call.op, span.len), |index| {
+            let part = cut.part(call.op, (s, span.len), index);
             // Where the number of query r of the part and key j stands.
             let place = |r: usize, j: usize| {
                 let (h, i) = part.place(r);

@@ -29,10 +29,16 @@ fn bits(first: usize, end: usize, start: usize) -> u64 {
     if from < to { (u64::MAX >> (TILE - (to - from))) << from } else { 0 }
 }
 
+/// Whether all queries of a sequence see the same, as in most encoders.
+pub(super) fn see_the_same(op: &Attend) -> bool {
+    let Attend { reach, pattern, who, .. } = *op;
+    reach == Reach::Both && pattern == Pattern::Dense && who == Who::Every
+}
+
 /// What all queries of one sequence have in common.
 #[derive(Clone, Copy)]
 pub(super) struct Scene<'a> {
-    op: &'a Attend,
+    pub op: &'a Attend,
     batch: &'a Batch<'a>,
     /// The first packed row of the queries.
     row: usize,
@@ -48,12 +54,6 @@ impl<'a> Scene<'a> {
     /// What query `i` of the sequence sees.
     pub fn sight(&self, i: usize) -> Sight {
         if self.op.looks(self.batch, self.row + i) { self.reached(i) } else { Sight::NOTHING }
-    }
-
-    /// Whether all queries see the same, as in most encoders.
-    pub fn is_the_same_for_all(&self) -> bool {
-        let Attend { reach, pattern, who, .. } = *self.op;
-        reach == Reach::Both && pattern == Pattern::Dense && who == Who::Every
     }
 
     /// Whether one of these queries may see something of the tile from `start`. What they reach grows and moves with

@@ -1,13 +1,15 @@
 //! How queries are cut into parts for the workers, and how a part walks over the keys that it sees.
 
+use std::mem::MaybeUninit;
 use std::ops::Range;
 
 use glassformer_graph::Span;
-use glassformer_graph::ops::{Attend, Reach};
+use glassformer_graph::ops::{Attend, Keys, Reach, Relative, Which};
 
+use super::form::Form;
 use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::score::Scorer;
-use super::sight::{Scene, Sight, TILE, seen_tiles, vectors};
+use super::sight::{Scene, Sight, TILE, see_the_same, seen_tiles, vectors};
 use super::tile::{Call, Part, Tile, VECTORS, group};
 use crate::team::Worker;
 
@@ -34,14 +36,14 @@ pub(super) struct Cut {
 }
 
 impl Cut {
-    /// Parts of up to [`QUERIES`] queries, or smaller where some of `workers` would have none.
-    pub fn new(op: &Attend, spans: &[Span], workers: usize) -> Self {
+    /// Parts of up to [`QUERIES`] queries, or smaller where some of `workers` would have none. Sequences have so many rows.
+    pub fn new(op: &Attend, rows: &(impl Iterator<Item = usize> + Clone), workers: usize) -> Self {
         let mut queries = QUERIES;
         loop {
             let pieces = group(op).div_ceil(queries);
             let heads = group(op).div_ceil(pieces);
             let cut = Self { rows: queries / heads, heads, pieces };
-            let parts: usize = spans.iter().map(|span| cut.parts(op, span)).sum();
+            let parts: usize = rows.clone().map(|rows| cut.parts(op, rows)).sum();
             if parts >= workers || queries == 1 {
                 return cut;
             }
@@ -49,29 +51,49 @@ impl Cut {
         }
     }
 
-    /// How many parts `span` has.
-    pub fn parts(&self, op: &Attend, span: &Span) -> usize {
-        span.len.div_ceil(self.rows) * op.key_heads * self.pieces
+    /// How many parts a sequence of so many rows has.
+    pub fn parts(&self, op: &Attend, rows: usize) -> usize {
+        rows.div_ceil(self.rows) * op.key_heads * self.pieces
     }
 
-    /// Part `index` of sequence `sequence`, which is `span`. Where rows look back, the last ones come first, since they
+    /// Part `index` of sequence `sequence`, which has so many rows. Where rows look back, the last ones come first, since they
     /// have the most to do.
-    pub fn part(&self, op: &Attend, (sequence, span): (usize, &Span), index: usize) -> Part {
+    pub fn part(&self, op: &Attend, (sequence, rows): (usize, usize), index: usize) -> Part {
         let (rest, piece) = (index / self.pieces, index % self.pieces);
         let (block, key_head) = (rest / op.key_heads, rest % op.key_heads);
         let block = match op.reach {
             Reach::Both => block,
-            Reach::Past => span.len.div_ceil(self.rows) - 1 - block,
+            Reach::Past => rows.div_ceil(self.rows) - 1 - block,
         };
         let (first, head) = (block * self.rows, piece * self.heads);
         Part {
             sequence,
             first,
-            rows: self.rows.min(span.len - first),
+            rows: self.rows.min(rows - first),
             head: key_head * group(op) + head,
             heads: self.heads.min(group(op).saturating_sub(head)),
         }
     }
+}
+
+/// Whether sequences that look at the same source see the same: beams of one sentence, which are one sequence then.
+pub(super) fn look_together(call: &Call<'_>) -> bool {
+    let Attend { keys, relative, size, .. } = *call.op;
+    matches!(keys, Keys::Pages(Which::Crossing, _))
+        && relative == Relative::None
+        && see_the_same(call.op)
+        // There are registers of tiles for a single query, faster than a block of few were; four together were never measured.
+        && Form::of(call.run, size) != Form::Tiles
+}
+
+/// How many rows sequence `s` of `spans` has together with those behind it that look at the same source; none if one before it has its own.
+pub(super) fn rows_together(spans: &[Span], s: usize) -> usize {
+    let joined = |a: &Span, b: &Span| (a.source, a.start + a.len) == (b.source, b.start);
+    if s > 0 && joined(&spans[s - 1], &spans[s]) {
+        return 0;
+    }
+    let behind = spans[s..].windows(2).take_while(|two| joined(&two[0], &two[1]));
+    spans[s].len + behind.map(|two| two[1].len).sum::<usize>()
 }
 
 /// Shares out the items of some sequences, `count` of each: item by item, or, where there are enough sequences for all
@@ -111,15 +133,17 @@ struct Sights<'s> {
 }
 
 impl<'s> Sights<'s> {
-    /// Room for those of a part: a caller's own, since moving it costs as much as a row that sees little.
-    const ROOM: [Sight; QUERIES] = [Sight::NOTHING; QUERIES];
+    /// Room for those of a part: a caller's own, since moving it, or filling it, costs as much as a row that sees little.
+    const ROOM: [MaybeUninit<Sight>; QUERIES] = [const { MaybeUninit::uninit() }; QUERIES];
 
-    fn new(scene: &Scene<'_>, part: &Part, room: &'s mut [Sight; QUERIES]) -> Self {
-        let same = scene.is_the_same_for_all();
+    fn new(scene: &Scene<'_>, part: &Part, room: &'s mut [MaybeUninit<Sight>; QUERIES]) -> Self {
+        let same = see_the_same(scene.op);
         let of_rows = &mut room[..if same { 1 } else { part.rows }];
         for (i, sight) in of_rows.iter_mut().enumerate() {
-            *sight = scene.sight(part.first + i);
+            sight.write(scene.sight(part.first + i));
         }
+        // SAFETY: all of them were written.
+        let of_rows = unsafe { std::slice::from_raw_parts(of_rows.as_ptr().cast(), of_rows.len()) };
         Self { of_rows, same }
     }
 

@@ -206,6 +206,40 @@ fn what_the_other_side_has_is_seen_in_the_same_bits_from_rows_and_from_pages() {
     }
 }
 
+/// Beams of one sentence look at its source together.
+#[test]
+fn sequences_that_look_at_one_source_have_the_bits_of_each_alone() {
+    let (mut random, lengths) = (Random::new(11), [40, 7, 90]);
+    let targets = [(1, 0), (1, 0), (3, 0), (2, 1), (1, 2), (1, 2), (150, 2), (1, 2), (1, 0)];
+    for op in [plain(4, 2, 24), plain(2, 2, 64), plain(3, 3, 5)] {
+        let (_, store) = paged(&op);
+        let look = Attend { keys: Keys::Pages(Which::Crossing, 1), reach: Reach::Both, ..op };
+        let whole = sequences_in_tables(&lengths);
+        let width = op.key_heads * op.size;
+        let kv = [0, 1].map(|_| Numbers::normal(whole.target.rows(), width, &mut random));
+        let mut batch = Batch::default();
+        for (len, source) in targets {
+            batch.target.push_rows(len, Span { source, ..Span::default() });
+        }
+        let queries = Numbers::normal(batch.target.rows(), op.heads * op.size, &mut random);
+        for how in How::everywhere().into_iter().chain(How::narrow()) {
+            let mut stored = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, how.narrow);
+            run(&store, &kv, &whole, &mut stored, how);
+            let mut state = State::new(Pages::default(), stored.cache);
+            let made = run(&look.into(), std::slice::from_ref(&queries), &batch, &mut state, how);
+            for span in &batch.target.spans {
+                let rows = span.start..span.start + span.len;
+                let mut alone = Batch::default();
+                alone.target.push_rows(span.len, Span { source: span.source, ..Span::default() });
+                let found = run(&look.into(), &[queries.part(rows.clone())], &alone, &mut state, how);
+                for (found, made) in found.iter().zip(&made) {
+                    assert_same(&format!("alone, {how:?}"), &op, &found.data, &made.part(rows.clone()).data);
+                }
+            }
+        }
+    }
+}
+
 #[test]
 fn what_a_row_does_not_see_cannot_touch_it() {
     let mut random = Random::new(4);
