@@ -313,7 +313,7 @@ pub(crate) fn prefetch(address: *const f32) {
 
 /// Asks for a cache line in L2.
 #[inline(always)]
-fn prefetch_l2(address: *const f32) {
+pub(crate) fn prefetch_l2(address: *const f32) {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as for `prefetch`.
     unsafe {

@@ -25,7 +25,7 @@ mod pack;
 mod tests;
 mod tile;
 
-pub(crate) use micro::prefetch;
+pub(crate) use micro::{prefetch, prefetch_l2};
 pub use pack::{Packed, Packing};
 
 /// Columns in a panel of packed B: one value of [`crate::lanes::Lanes`].

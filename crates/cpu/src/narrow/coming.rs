@@ -1,8 +1,6 @@
 //! What a thread multiplies by next, most likely: it is asked for before it is read.
 
-#[cfg(target_arch = "x86_64")]
-use super::{BLOCK, LINE};
-use super::{Format, LINES, Product, UNIT, part};
+use super::{BLOCK, Format, LINE, LINES, Product, UNIT, part};
 use std::ops::Range;
 
 /// Panels of a unit.
@@ -56,10 +54,7 @@ impl Coming {
     pub(super) fn start(&self) -> *const u8 {
         self.b.cast::<u8>().wrapping_add(self.first * PANELS * self.panel())
     }
-}
 
-#[cfg(target_arch = "x86_64")] // AMX alone
-impl Coming {
     /// How many units.
     pub(super) fn units(&self) -> usize {
         self.units

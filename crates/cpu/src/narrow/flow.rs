@@ -5,15 +5,16 @@
 //! each multiplication: a row of the patch before, which gets its bias and what follows and goes to C, and a few lines of B that are
 //! asked for, for the next block. Behind three steps, twelve multiplications, the same work is not hidden at all.
 
+use super::ahead::Ahead;
 use super::amx::{Cursor, Tiles};
 use super::coming::{Coming, PANELS};
 use super::finish::{self, Place};
 use super::patch::{Shape, Sums, Unpacked};
 use super::strips::Strips;
-use super::{Format, Item, LINE, LINES, Product, SCALED, TILE, Target, UNIT, WIDE, four};
+use super::{Format, Item, LINES, Product, SCALED, TILE, Target, UNIT, WIDE, four};
 use crate::dispatch;
 use crate::isa::Isa;
-use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch, _mm_sfence};
+use std::arch::x86_64::_mm_sfence;
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -79,8 +80,6 @@ fn in_squares(rows: usize) -> usize {
 const FOUR_TILES: usize = Shape::Wide.across() * TILE;
 /// How many steps before they are multiplied tiles are unpacked: what was just written cannot be loaded at once.
 const EARLIER: usize = 2;
-/// How many steps ahead few rows ask for B: by itself, the machine begins anew with each page.
-const EARLY: usize = 12;
 /// Steps whose tiles stay unpacked where one strip is all that needs them.
 const RING: usize = 4;
 
@@ -124,72 +123,6 @@ struct Row<'a> {
     place: usize,
     /// How many rows of the patch before are finished behind a step: so all of them are behind the last.
     each: usize,
-}
-
-/// What is asked for of B while a block is multiplied, little by little. The four panels of a unit are asked for side by side: memory gives
-/// lines of several pages faster than those of one.
-struct Ahead {
-    /// The next line of the first panel.
-    next: *const u8,
-    /// Lines that are left of each panel of this unit.
-    left: usize,
-    /// Lines of each panel.
-    lines: usize,
-    /// Bytes from a panel to the next.
-    panel: usize,
-    /// Units that are left, with this one.
-    units: usize,
-    /// Lines of each panel at a time.
-    each: usize,
-    /// The beginning of what comes behind them: the first of four panels, how far they are apart, and lines of each.
-    then: Option<(*const u8, usize, usize)>,
-}
-
-impl Ahead {
-    const NOTHING: Self =
-        Self { next: std::ptr::null(), left: 0, lines: 0, panel: 0, units: 0, each: 0, then: None };
-
-    /// These lines of what comes, in so many times.
-    fn of(coming: &Coming, lines: &Range<usize>, times: usize) -> Self {
-        let (count, units) = (lines.len(), coming.units());
-        let next = coming.start().wrapping_add(lines.start * LINE);
-        let each = (units * count).div_ceil(times.max(1));
-        Self { next, left: count, lines: count, panel: coming.panel(), units, each, then: None }
-    }
-
-    /// The tiles of a unit and of what comes behind it, always some steps ahead, where so many come before those that are multiplied now.
-    fn along(unit: &Coming, behind: &Coming, before: usize) -> Self {
-        let tiles = unit.tiles();
-        let lines = unit.lines(&((before + EARLY).min(tiles)..tiles));
-        let first = behind.lines(&(0..EARLY.min(behind.tiles())));
-        Self {
-            each: (unit.panel() / LINE).div_ceil(tiles),
-            then: (behind.units() > 0).then(|| (behind.start(), behind.panel(), first.len())),
-            ..Self::of(unit, &lines, 1)
-        }
-    }
-
-    #[inline(always)]
-    fn ask(&mut self) {
-        let some = self.each.min(self.left);
-        for line in 0..some {
-            for panel in 0..PANELS {
-                fetch(self.next.wrapping_add(panel * self.panel + line * LINE));
-            }
-        }
-        self.next = self.next.wrapping_add(some * LINE);
-        self.left -= some;
-        if self.left > 0 {
-            return;
-        }
-        if self.units > 1 {
-            self.next = self.next.wrapping_add(PANELS * self.panel).wrapping_sub(self.lines * LINE);
-            self.left = self.lines;
-            self.units -= 1;
-        } else if let Some((next, panel, lines)) = self.then.take() {
-            (self.next, self.panel, self.left) = (next, panel, lines);
-        }
-    }
 }
 
 impl Flow {
@@ -394,11 +327,4 @@ impl Flow {
             }
         }
     }
-}
-
-/// Asks for a line in the second cache.
-#[inline(always)]
-fn fetch(address: *const u8) {
-    // SAFETY: prefetching reads nothing, and every x86-64 machine has the instruction.
-    unsafe { _mm_prefetch::<_MM_HINT_T1>(address.cast()) };
 }

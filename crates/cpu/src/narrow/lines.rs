@@ -1,5 +1,6 @@
 //! One work item by vector registers: each patch is multiplied, then finished.
 
+use super::ahead::Ahead;
 use super::coming::Coming;
 use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
 use super::strips::Strips;
@@ -7,8 +8,17 @@ use super::vector::Flipped;
 use super::{Dot, Format, Item, LINES, Product, SCALED, TILE, UNIT, WIDE, WIDEST, four, vector};
 use crate::dispatch;
 use std::mem::MaybeUninit;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
+/// So many rows take about as long to multiply by some units as these take to come from far: the next ones are asked for meanwhile. Fewer rows read B
+/// from front to back, and ask some tiles ahead of themselves; of more, the first do, and the others find B near.
+const ASKING: RangeInclusive<usize> = LINES + 1..=4 * LINES;
+/// Tiles along k from which on that pays: sums of shorter products are finished too often.
+const LONG: usize = 8;
+/// Units at a time then, which are near beside as many that come next.
+const NEAR: usize = 4;
+/// How often at least the sums of a patch pass along its tiles: each time something is asked for.
+const PASSES: usize = 4;
 /// Steps along k that are unpacked at once for one strip: sixteen tiles.
 const FEW_STEPS: usize = 4;
 
@@ -28,16 +38,20 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
     }
     let (mut sums, mut place) = (Sums::ZERO, Flipped::PLACE);
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
-    for units in some_units(item, WIDEST) {
+    let asks =
+        ASKING.contains(&item.rows.len()) && product.tiles() >= LONG && vector::asks(dot, product.format);
+    for units in some_units(item, if asks { NEAR } else { WIDEST }) {
         for index in 0..product.blocks() {
             let strips = strips(index);
+            let mut ahead =
+                if asks { look_ahead(&strips, item, (&units, index), next) } else { Ahead::NOTHING };
             for row in strips.starts() {
                 let panels = strips.panels(&units);
                 let patch = strips.patch(row, panels.start, &raw mut sums);
                 // SAFETY: the caller's promise.
                 let a = unsafe { vector::left(dot, product.format, &patch, &mut place) };
                 for panel in panels.step_by(Shape::Wide.across()) {
-                    let beyond = (row == item.rows.start).then(|| {
+                    let beyond = (!asks && row == item.rows.start).then(|| {
                         let jump = jump(product, item, panel, next);
                         Beyond { left: product.tiles() - strips.steps.start, jump }
                     });
@@ -48,13 +62,35 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
                             dispatch!(dot.isa(), |L| place.load::<L>(0, &raw mut sums));
                         }
                         let patch = Patch { a, beyond, ..strips.patch(row, panel, &raw mut sums) };
-                        vector::multiply(dot, product.format, &patch);
+                        vector::multiply(dot, product.format, &patch, &mut ahead);
                         place.store(&raw mut sums);
                     }
                 }
             }
         }
     }
+}
+
+/// What is asked for while these units of an item are multiplied over a block of k: that of the next block, of the next units, or of what comes
+/// behind the item.
+fn look_ahead(
+    strips: &Strips<'_>,
+    item: &Item,
+    (units, index): (&Range<usize>, usize),
+    next: Coming,
+) -> Ahead {
+    let product = strips.product;
+    let (next, tiles) = if index + 1 < product.blocks() {
+        (product.units_coming(units), product.block(index + 1))
+    } else if units.end < item.units.end {
+        let next = product.units_coming(&(units.end..item.units.end)).some(0, NEAR);
+        (next, next.first_block())
+    } else {
+        let next = next.some(0, NEAR);
+        (next, next.first_block())
+    };
+    let times = strips.starts().count() * units.len() * PASSES * strips.steps.len();
+    Ahead::of(&next, &next.lines(&tiles), times)
 }
 
 /// The units of an item, some at a time: as many as stay near while many rows meet them, or one, which few rows read from front to back.
@@ -76,7 +112,7 @@ fn jump(product: &Product, item: &Item, panel: usize, next: Coming) -> usize {
 /// # Safety
 /// As for [`run`].
 unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
-    let no_shift = Sums::ZERO;
+    let (no_shift, mut nothing) = (Sums::ZERO, Ahead::NOTHING);
     let mut unpacked = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
     let (mut sums, mut place, to) = (Sums::ZERO, Flipped::PLACE, unpacked.as_mut_ptr().cast::<u8>());
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
@@ -105,7 +141,8 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
                             let shift = strips.patch(row, panel, &raw mut sums).shift;
                             let shift = if ends { shift } else { (&raw const no_shift).cast() };
                             let b = to.add((panel - 4 * units.start) * of_panel);
-                            vector::multiply(dot, Format::Int8, &Patch { a, b, shift, ..patch });
+                            let patch = Patch { a, b, shift, ..patch };
+                            vector::multiply(dot, Format::Int8, &patch, &mut nothing);
                             if ends {
                                 let place = strips.place_of_one(row, panel);
                                 place.store(&raw mut sums);

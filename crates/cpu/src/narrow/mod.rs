@@ -21,6 +21,7 @@ use crate::gemm::part;
 use crate::then::Then;
 use std::ops::Range;
 
+mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod amx;
 pub mod coded;

@@ -5,6 +5,7 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
+use super::ahead::{Ahead, Ask, Nothing};
 use super::patch::{Patch, Shape, Sums};
 use super::{Dot, Format, LINE, LINES, SCALED, TILE};
 use crate::dispatch;
@@ -127,11 +128,17 @@ pub(super) fn together(rows: usize) -> usize {
     }
 }
 
-/// Adds a patch's product to its sums. B in four bits was unpacked before.
+/// Whether these ask for what is ahead.
+pub(super) fn asks(dot: Dot, format: Format) -> bool {
+    matches!(dot, Dot::Avx512Vnni | Dot::Avx512Dot) && format.is_integers()
+}
+
+/// Adds a patch's product to its sums, and asks for what is `ahead` where it [`asks`]. B in four bits was unpacked before.
 ///
 /// # Safety
 /// The machine has `dot`, which is not AMX; as [`Patch`] says, with A from [`left`].
-pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] // who asks is of another machine
+pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, ahead: &mut Ahead) {
     // SAFETY: the caller's promise.
     unsafe {
         match dot {
@@ -145,7 +152,7 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
             Dot::Neon | Dot::NeonDot => unreachable!("this machine has no {dot}"),
             #[cfg(target_arch = "x86_64")]
             Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
-                x86::multiply(dot, format, patch);
+                x86::multiply(dot, format, patch, ahead);
             }
             #[cfg(not(target_arch = "x86_64"))]
             Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
@@ -209,17 +216,27 @@ unsafe fn steps_alone<S: Step, const N: usize>(format: Format, times: usize) -> 
 /// The machine has `S`'s instructions; as [`Patch`] says.
 #[inline(always)]
 unsafe fn rows<S: Step, const M: usize, const P: usize>(patch: &Patch) {
+    // SAFETY: the caller's promise.
+    unsafe { rows_asking::<S, M, P>(patch, &mut Nothing) }
+}
+
+/// The same, asking meanwhile.
+///
+/// # Safety
+/// As for [`rows`].
+#[inline(always)]
+unsafe fn rows_asking<S: Step, const M: usize, const P: usize>(patch: &Patch, ahead: &mut impl Ask) {
     let mut panel = 0;
     while panel < Shape::Wide.across() {
         let mut row = 0;
         // SAFETY: the caller's promise; four panels are a whole number of P.
         unsafe {
             while row + M <= patch.rows {
-                strip::<S, M, P>(patch, row, panel);
+                strip::<S, M, P>(patch, row, panel, ahead);
                 row += M;
             }
             while row < patch.rows {
-                strip::<S, 1, P>(patch, row, panel);
+                strip::<S, 1, P>(patch, row, panel, ahead);
                 row += 1;
             }
         }
@@ -232,7 +249,12 @@ unsafe fn rows<S: Step, const M: usize, const P: usize>(patch: &Patch) {
 /// # Safety
 /// As for [`rows`].
 #[inline(always)]
-unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usize, panel: usize) {
+unsafe fn strip<S: Step, const M: usize, const P: usize>(
+    patch: &Patch,
+    row: usize,
+    panel: usize,
+    ahead: &mut impl Ask,
+) {
     let words = patch.sums.cast::<f32>();
     let place =
         |i: usize, p: usize| words.wrapping_add((row + i) * Shape::Wide.width() + (panel + p) * LINES);
@@ -252,8 +274,9 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
         for tile in 0..patch.steps {
             let a = patch.a.add(tile * TILE + row * LINE);
             let b = patch.b.add(panel * patch.stride + tile * TILE);
+            ahead.ask();
             // From the second cache the next tile comes in time; from further away the one behind it.
-            let ahead = match patch.beyond.filter(|_| row == 0) {
+            let next = match patch.beyond.filter(|_| row == 0) {
                 Some(beyond) => {
                     let jump = if tile + TILES_AHEAD >= beyond.left { beyond.jump } else { 0 };
                     b.wrapping_add(TILES_AHEAD * TILE).wrapping_add(jump)
@@ -265,7 +288,7 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(patch: &Patch, row: usi
             for first in (0..LINES).step_by(UNROLLED) {
                 for line in first..first + UNROLLED {
                     for p in 0..P {
-                        prefetch(ahead.wrapping_add(p * patch.stride + line * LINE).cast());
+                        prefetch(next.wrapping_add(p * patch.stride + line * LINE).cast());
                     }
                     let mut right = [S::right(b.add(line * LINE)); P];
                     for p in 1..P {
