@@ -163,7 +163,9 @@ impl Prepared {
     fn layouts(&self) -> [PageLayout; 2] {
         let crossing = self.encode.as_ref().map(|encode| page_layout(encode.graph(), Which::Crossing));
         let layouts = [page_layout(self.step.graph(), Which::Cache), crossing.unwrap_or_default()];
-        if self.step.keeps_halves() { layouts.map(PageLayout::halved) } else { layouts }
+        let halves =
+            self.step.keeps_halves() && self.encode.as_ref().is_none_or(|encode| encode.keeps_halves());
+        if halves { layouts.map(PageLayout::halved) } else { layouts }
     }
 
     /// A state with all the pages of the room, none of them in use.

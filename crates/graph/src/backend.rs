@@ -39,7 +39,8 @@ pub trait Runner: Send + Sync {
     /// If the batch is larger than the capacity or holds an id beyond its table.
     fn run(&self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error>;
 
-    /// Whether it keeps keys and values in two bytes: then their pages can be laid out so ([`crate::PageLayout::halved`]).
+    /// Whether it keeps keys and values in two bytes, if all who use their pages do, and these are laid out so
+    /// ([`crate::PageLayout::halved`]).
     fn keeps_halves(&self) -> bool {
         false
     }

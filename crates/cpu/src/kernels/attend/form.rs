@@ -1,4 +1,6 @@
-//! How keys and values lie in pages.
+//! How keys and values are held.
+
+use glassformer_graph::ops::{Attend, Keys, Which};
 
 use super::tiles;
 use crate::context::Context;
@@ -15,14 +17,26 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// That of heads of this size.
-    pub fn of(run: &Context<'_>, size: usize) -> Self {
-        if run.tiles && tiles::fit(size) {
-            Self::Tiles
-        } else if run.narrow {
-            Self::Words
-        } else {
+    /// That in which `op` meets its keys.
+    pub fn of(run: &Context<'_>, op: &Attend) -> Self {
+        match op.keys {
+            Keys::Rows(_) => Self::new(run, true, op.size),
+            Keys::Pages(which, _) => Self::stored(run, which, op.size),
+        }
+    }
+
+    /// That of pages for heads of this size. Only where they are laid out for halves does everybody keep halves in them.
+    pub fn stored(run: &Context<'_>, which: Which, size: usize) -> Self {
+        Self::new(run, run.pages(which).tables.layout().is_halved(), size)
+    }
+
+    fn new(run: &Context<'_>, halves: bool, size: usize) -> Self {
+        if !run.narrow || !halves {
             Self::Wide
+        } else if run.tiles && tiles::fit(size) {
+            Self::Tiles
+        } else {
+            Self::Words
         }
     }
 }

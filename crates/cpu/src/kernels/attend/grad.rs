@@ -108,7 +108,7 @@ pub(super) unsafe fn attend_grad(
     scratch: &mut [f32],
 ) {
     #[cfg(target_arch = "x86_64")]
-    if Form::of(call.run, call.op.size) == Form::Tiles {
+    if Form::of(call.run, call.op) == Form::Tiles {
         // SAFETY: the caller's promise.
         return unsafe { narrow_grad(call, given, outputs, worker, scratch) };
     }

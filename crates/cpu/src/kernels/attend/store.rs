@@ -21,7 +21,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
     let Slot { heads, size } = op.heads;
     let pages = run.pages(op.pages);
     let spans = &run.batch.side(op.side).spans;
-    let form = Form::of(run, size);
+    let form = Form::stored(run, op.pages, size);
     if spans.iter().any(|span| pages.tables.keys_before(span.table, op.slot, 0).is_some()) {
         worker.share(spans.len(), |s| {
             for head in 0..heads {

@@ -108,7 +108,7 @@ impl Tile {
         let mut tile = Self { start, live, values, ..Self::NOWHERE };
         let Keys::Pages(which, slot) = op.keys else { return tile };
         let pages = run.pages(which);
-        tile.words = Form::of(run, op.size) == Form::Words;
+        tile.words = Form::of(run, op) == Form::Words;
         for v in 0..live.div_ceil(LANES) {
             let j = start + v * LANES;
             // SAFETY: a page that holds one of the sequence's keys is there as a whole.
@@ -143,7 +143,7 @@ impl Tile {
             }
             return;
         };
-        let rounds = Form::of(run, op.size) == Form::Words && words::may_be_stored(op);
+        let rounds = Form::of(run, op) == Form::Words && words::may_be_stored(op);
         let many = many || rounds;
         let width = inputs[1].width;
         for v in 0..self.live.div_ceil(LANES) {

@@ -124,7 +124,7 @@ pub(super) struct Desk<'s> {
 impl<'s> Desk<'s> {
     /// On [`length`] words, where tiles are used.
     pub fn new(call: &Call<'_>, words: &'s mut [f32]) -> Option<Self> {
-        if Form::of(call.run, call.op.size) != Form::Tiles {
+        if Form::of(call.run, call.op) != Form::Tiles {
             return None;
         }
         let (size, shape) = (call.op.size, Queries::of(call));

@@ -78,12 +78,12 @@ impl Cut {
 
 /// Whether sequences that look at the same source see the same: beams of one sentence, which are one sequence then.
 pub(super) fn look_together(call: &Call<'_>) -> bool {
-    let Attend { keys, relative, size, .. } = *call.op;
+    let Attend { keys, relative, .. } = *call.op;
     matches!(keys, Keys::Pages(Which::Crossing, _))
         && relative == Relative::None
         && see_the_same(call.op)
         // There are registers of tiles for a single query, faster than a block of few were; four together were never measured.
-        && Form::of(call.run, size) != Form::Tiles
+        && Form::of(call.run, call.op) != Form::Tiles
 }
 
 /// How many rows sequence `s` of `spans` has together with those behind it that look at the same source; none if one before it has its own.

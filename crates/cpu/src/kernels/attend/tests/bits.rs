@@ -206,6 +206,24 @@ fn what_the_other_side_has_is_seen_in_the_same_bits_from_rows_and_from_pages() {
     }
 }
 
+/// As where one of two graphs that share pages keeps numbers of four bytes.
+#[test]
+fn pages_that_are_not_laid_out_for_halves_hold_none() {
+    let (mut random, lengths) = (Random::new(12), [40, 7]);
+    let op = plain(4, 2, 64);
+    let (on_pages, store) = paged(&op);
+    let batch = sequences_in_tables(&lengths);
+    let inputs = draw(&op, &batch, &mut random);
+    for how in How::narrow() {
+        let found = [how, How::wide(how.isa, 2)].map(|how| {
+            let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, false);
+            run(&store, &inputs[1..3], &batch, &mut state, how);
+            run(&on_pages, &inputs[..1], &batch, &mut state, how)[0].bits()
+        });
+        assert_eq!(found[0], found[1], "{how:?}");
+    }
+}
+
 /// Beams of one sentence look at its source together.
 #[test]
 fn sequences_that_look_at_one_source_have_the_bits_of_each_alone() {
