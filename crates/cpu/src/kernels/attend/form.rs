@@ -2,8 +2,8 @@
 
 use glassformer_graph::ops::{Attend, Keys, Which};
 
-use super::tiles;
 use crate::context::Context;
+use crate::lanes::LANES;
 
 /// How keys and values lie in pages. Both who stores them and who reads them ask this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,7 +33,8 @@ impl Form {
     fn new(run: &Context<'_>, halves: bool, size: usize) -> Self {
         if !run.narrow || !halves {
             Self::Wide
-        } else if run.tiles && tiles::fit(size) {
+        } else if run.tiles && size >= LANES {
+            // Smaller heads would need more room in a page than they have.
             Self::Tiles
         } else {
             Self::Words

@@ -38,11 +38,6 @@ const TERMS: usize = STRETCH / 2;
 /// Words of a page of one panel of values.
 const PANEL: usize = PAGE / 2 * LANES;
 
-/// Whether heads of this size can be multiplied on tiles: smaller ones would need more room in a page than they have.
-pub(super) fn fit(size: usize) -> bool {
-    size >= LANES
-}
-
 /// The numbers of a query or a key, in whole tiles.
 pub(super) fn depth(size: usize) -> usize {
     size.next_multiple_of(DEPTH)
