@@ -42,13 +42,6 @@ impl Ask for Nothing {
     fn ask(&mut self) {}
 }
 
-impl Ask for Ahead {
-    #[inline(always)]
-    fn ask(&mut self) {
-        Self::ask(self);
-    }
-}
-
 impl Ahead {
     pub const NOTHING: Self =
         Self { next: std::ptr::null(), left: 0, lines: 0, panel: 0, units: 0, each: 0, then: None };
@@ -79,9 +72,11 @@ impl Ahead {
     pub fn is_there(&self) -> bool {
         self.left > 0
     }
+}
 
+impl Ask for Ahead {
     #[inline(always)]
-    pub fn ask(&mut self) {
+    fn ask(&mut self) {
         let some = self.each.min(self.left);
         for line in 0..some {
             for panel in 0..PANELS {

@@ -5,7 +5,7 @@
 //! each multiplication: a row of the patch before, which gets its bias and what follows and goes to C, and a few lines of B that are
 //! asked for, for the next block. Behind three steps, twelve multiplications, the same work is not hidden at all.
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, Ask};
 use super::amx::{Cursor, Tiles};
 use super::coming::{Coming, PANELS};
 use super::finish::{self, Place};

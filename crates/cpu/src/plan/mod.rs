@@ -171,6 +171,7 @@ impl Backend for Cpu {
             Way::new(few, deal, capacity)
         });
         let wanted = std::mem::take(&mut many.wanted);
+        let near = self.is_near(&wanted);
         let many = Way::new(many, deal, *capacity);
         let floats = many.floats().max(few.as_ref().map_or(0, Way::floats));
         if !Buffer::fits(floats) {
@@ -188,14 +189,14 @@ impl Backend for Cpu {
         }
         Ok(Box::new(Plan {
             constants: constants::make(&wanted, (graph, weights), &self.shelf, &self.team)?,
-            limits: Limits::of(graph).with_halves(narrow && self.is_near(&wanted)),
+            limits: Limits::of(graph).with_halves(narrow && near),
             graph: graph.clone(),
             team: self.team.clone(),
             isa: self.isa,
             dot: self.dot,
-            near: self.is_near(&wanted),
-            narrow: narrow && self.is_near(&wanted),
-            tiles: tiles && self.is_near(&wanted),
+            near,
+            narrow: narrow && near,
+            tiles: tiles && near,
             sharing: self.sharing,
             many,
             few,

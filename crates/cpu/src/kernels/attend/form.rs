@@ -1,6 +1,7 @@
 //! How keys and values are held.
 
-use glassformer_graph::ops::{Attend, Keys, Which};
+use glassformer_graph::Rows;
+use glassformer_graph::ops::{Attend, Keys, Reach, Which};
 
 use crate::context::Context;
 use crate::lanes::LANES;
@@ -40,4 +41,10 @@ impl Form {
             Self::Words
         }
     }
+}
+
+/// Whether others may look at the keys and values of `op` when these are stored, and must find the same numbers then. Only where a side
+/// looks at all of itself nobody stores them.
+pub(super) fn may_be_stored(op: &Attend) -> bool {
+    op.keys != Keys::Rows(Rows::Tokens(op.side)) || op.reach != Reach::Both
 }

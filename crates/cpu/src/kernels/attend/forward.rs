@@ -1,12 +1,13 @@
 //! Attention itself.
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::Attend;
 
 use super::meet::{BLOCK, Met, STRETCH};
-use super::product::{Mix, OF_TILE, Pairs};
+use super::product::{Mix, OF_TILE, Paged, Words};
 use super::score::Scorer;
 use super::sight::TILE;
 use super::soften::{Quotients, Soften, log, total};
@@ -116,7 +117,7 @@ impl Gathered<'_> {
         // SAFETY: as above; the values of keys that are seen are there.
         unsafe {
             if words {
-                mix.add_seen(call.run.isa, Pairs(values.0, values.1), few.seen);
+                mix.add_seen(call.run.isa, Paged::<Words>(values.0, values.1, PhantomData), few.seen);
             } else {
                 mix.add_seen(call.run.isa, values, few.seen);
             }

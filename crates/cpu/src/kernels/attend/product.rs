@@ -4,6 +4,7 @@
 //! many rows and vectors a block holds in registers therefore changes speed and never a bit.
 #![allow(clippy::inline_always)] // see `crate::lanes`
 
+use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::machine::Machine;
@@ -16,7 +17,7 @@ use crate::lanes::{LANES, Lanes};
 pub(super) const ROWS: usize = 6;
 
 /// How numbers lie at the places that they are read from.
-pub(super) trait Written {
+pub(super) trait Written: Copy {
     /// Numbers in a place.
     const EACH: usize;
 
@@ -25,6 +26,7 @@ pub(super) trait Written {
 }
 
 /// A number in each place.
+#[derive(Clone, Copy)]
 pub(super) struct Wide;
 
 impl Written for Wide {
@@ -37,6 +39,7 @@ impl Written for Wide {
 }
 
 /// Two in each, as in pages of `words`.
+#[derive(Clone, Copy)]
 pub(super) struct Words;
 
 impl Written for Words {
@@ -195,39 +198,16 @@ impl RowAt for Strided {
     }
 }
 
-/// Sixteen rows here, sixteen there.
+/// Sixteen rows here, sixteen there: where these begin, and from a place of rows to the next.
 #[derive(Clone, Copy)]
-pub(super) struct Paged(pub [*const f32; 4], pub usize);
+pub(super) struct Paged<W = Wide>(pub [*const f32; 4], pub usize, pub PhantomData<W>);
 
-impl RowAt for Paged {
-    type As = Wide;
+impl<W: Written> RowAt for Paged<W> {
+    type As = W;
 
     #[inline(always)]
     fn row(self, j: usize) -> *const f32 {
-        self.0[j / LANES % 4].wrapping_add(j % LANES * self.1)
-    }
-
-    #[inline(always)]
-    fn step(self) -> isize {
-        self.1.cast_signed()
-    }
-
-    #[inline(always)]
-    fn until(self, j: usize) -> usize {
-        (j / LANES + 1) * LANES
-    }
-}
-
-/// The same, each in one place with its neighbour.
-#[derive(Clone, Copy)]
-pub(super) struct Pairs(pub [*const f32; 4], pub usize);
-
-impl RowAt for Pairs {
-    type As = Words;
-
-    #[inline(always)]
-    fn row(self, j: usize) -> *const f32 {
-        self.0[j / LANES % 4].wrapping_add(j % LANES / 2 * self.1)
+        self.0[j / LANES % 4].wrapping_add(j % LANES / W::EACH * self.1)
     }
 
     #[inline(always)]

@@ -42,7 +42,7 @@ pub(super) struct Bias<'s> {
     /// The bucket of each distance back, then that of each distance ahead.
     buckets: &'s [f32],
     /// For each head what these distances add, in the order of slots: those back, the farthest first, and those ahead.
-    known: &'s [f32],
+    by_distance: &'s [f32],
 }
 
 impl<'s> Bias<'s> {
@@ -83,7 +83,7 @@ impl<'s> Bias<'s> {
         rest: &'s mut [f32],
     ) -> Self {
         let Relative::Buckets { max_distance } = call.op.relative else {
-            return Self { keys, lines, turned, buckets: &[], known: &[] };
+            return Self { keys, lines, turned, buckets: &[], by_distance: &[] };
         };
         let spans = &call.run.batch.side(call.op.side).spans;
         let longest = |(s, span): (usize, &glassformer_graph::Span)| {
@@ -96,7 +96,7 @@ impl<'s> Bias<'s> {
         let differing = if max_distance > table.rows { max_distance + 1 } else { usize::MAX };
         let count = most.min(differing).min(rest.len() / Self::of_a_distance(call.op));
         let (buckets, rest) = rest.split_at_mut(2 * count);
-        let (known, _) = rest.split_at_mut(2 * count * call.op.heads);
+        let (by_distance, _) = rest.split_at_mut(2 * count * call.op.heads);
         let (back, ahead) = buckets.split_at_mut(count);
         for d in 0..count {
             back[d] = call.op.bucket(d, 0, table.rows, max_distance) as f32;
@@ -105,20 +105,20 @@ impl<'s> Bias<'s> {
                 Reach::Past => 0.0,
             };
         }
-        for (h, known) in known.chunks_exact_mut((2 * count).max(1)).enumerate() {
+        for (h, of_head) in by_distance.chunks_exact_mut((2 * count).max(1)).enumerate() {
             let ahead = if call.op.reach == Reach::Past { &[][..] } else { &ahead[..] };
-            for (to, &bucket) in known.iter_mut().zip(back.iter().rev().chain(ahead.iter().skip(1))) {
+            for (to, &bucket) in of_head.iter_mut().zip(back.iter().rev().chain(ahead.iter().skip(1))) {
                 // SAFETY: the caller's promise; there is no bucket beyond the table's rows.
                 *to = unsafe { table.row(bucket as usize) }[h];
             }
         }
-        Self { keys, lines, turned, buckets, known }
+        Self { keys, lines, turned, buckets, by_distance }
     }
 
     /// Which of `some` slots are known, the first having distance `far`, and what they add for a head.
     fn known(&self, call: &Call<'_>, head: usize, far: isize, some: usize) -> (Range<usize>, &'s [f32]) {
         let count = self.buckets.len() / 2;
-        let all: &'s [f32] = &self.known[head * 2 * count..(head + 1) * 2 * count];
+        let all: &'s [f32] = &self.by_distance[head * 2 * count..(head + 1) * 2 * count];
         let end = if call.op.reach == Reach::Past { count } else { (2 * count).saturating_sub(1) };
         // Where slot 0 would be, and that of distance 0 is the last one back.
         let place = count as isize - 1 - far;

@@ -1,9 +1,11 @@
 //! What a worker works on: some queries, and sixty-four keys with their values.
 
+use std::marker::PhantomData;
+
 use glassformer_graph::PAGE;
 use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
-use super::form::Form;
+use super::form::{Form, may_be_stored};
 use super::machine::Machine;
 use super::product::Paged;
 use super::sight::TILE;
@@ -93,7 +95,7 @@ impl Tile {
         start: 0,
         live: 0,
         keys: [std::ptr::null(); VECTORS],
-        values: Paged([std::ptr::null(); VECTORS], 0),
+        values: Paged([std::ptr::null(); VECTORS], 0, PhantomData),
         words: false,
     };
 
@@ -104,7 +106,7 @@ impl Tile {
     pub unsafe fn find(call: &Call<'_>, keys: &KeySpan, head: usize, start: usize) -> Self {
         let Call { op, run, .. } = *call;
         let live = keys.end.min(start + TILE) - start;
-        let values = Paged([std::ptr::null(); VECTORS], op.size);
+        let values = Paged([std::ptr::null(); VECTORS], op.size, PhantomData);
         let mut tile = Self { start, live, values, ..Self::NOWHERE };
         let Keys::Pages(which, slot) = op.keys else { return tile };
         let pages = run.pages(which);
@@ -143,7 +145,7 @@ impl Tile {
             }
             return;
         };
-        let rounds = Form::of(run, op) == Form::Words && words::may_be_stored(op);
+        let rounds = Form::of(run, op) == Form::Words && may_be_stored(op);
         let many = many || rounds;
         let width = inputs[1].width;
         for v in 0..self.live.div_ceil(LANES) {

@@ -15,10 +15,10 @@
 
 use std::ops::Range;
 
-use glassformer_graph::ops::{Attend, KeySpan, Keys, Reach};
-use glassformer_graph::{PAGE, Rows};
+use glassformer_graph::PAGE;
+use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
-use super::form::Form;
+use super::form::{Form, may_be_stored};
 use super::machine::Machine;
 use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::sight::TILE;
@@ -77,12 +77,10 @@ pub(super) enum Queries {
 impl Queries {
     fn of(call: &Call<'_>) -> Self {
         let single = || call.run.batch.side(call.op.side).spans.iter().all(|span| span.len == 1);
-        let of_itself = call.op.keys == Keys::Rows(Rows::Tokens(call.op.side));
-        match (call.op.keys, call.op.reach) {
-            (Keys::Pages(..), _) if group(call.op) == 1 && single() => Self::Single,
-            (Keys::Rows(_), Reach::Both) if of_itself => Self::Deep,
-            // Others may look at the same keys when these are stored, and must find the same numbers then.
-            (Keys::Pages(..) | Keys::Rows(_), Reach::Both | Reach::Past) => Self::Blocks,
+        match call.op.keys {
+            Keys::Pages(..) if group(call.op) == 1 && single() => Self::Single,
+            Keys::Rows(_) if !may_be_stored(call.op) => Self::Deep,
+            Keys::Pages(..) | Keys::Rows(_) => Self::Blocks,
         }
     }
 

@@ -9,8 +9,6 @@
 #![allow(clippy::inline_always)] // see `crate::lanes`
 
 use glassformer_graph::PAGE;
-use glassformer_graph::Rows;
-use glassformer_graph::ops::{Attend, Keys, Reach};
 
 use super::machine::Machine;
 use crate::dispatch;
@@ -35,11 +33,6 @@ pub(super) fn values_at(size: usize, keys: *mut f32, values: *mut f32) -> *mut f
     } else {
         values
     }
-}
-
-/// Whether others may look at the keys and values of `op` when these are stored.
-pub(super) fn may_be_stored(op: &Attend) -> bool {
-    op.keys != Keys::Rows(Rows::Tokens(op.side)) || op.reach != Reach::Both
 }
 
 /// Writes rows `first..first + count` of a page, whose keys and values are `stride` apart.
