@@ -21,7 +21,7 @@ use std::time::{Duration, Instant};
 /// How long a worker spins at a barrier: about twice what it costs to put a thread to sleep and wake it again.
 const PATIENCE_IN_A_RUN: Duration = Duration::from_micros(100);
 /// How long a helper spins for the next run: long enough to bridge the sampling of one token.
-const PATIENCE_BETWEEN_RUNS: Duration = Duration::from_micros(50);
+const PATIENCE_BETWEEN_RUNS: Duration = Duration::from_micros(200);
 /// Looks at a gate between two looks at the clock.
 const LOOKS: usize = 64;
 /// Times a worker gives its core away before it parks, where there are more workers than cores. With 5 workers on 2
