@@ -10,7 +10,7 @@ use glassformer_tensor::Coding;
 
 use crate::context::{Block, Context};
 use crate::gemm::Product;
-use crate::narrow::{Coming, Format, Kind, Turn};
+use crate::narrow::{Coming, Dot, Format, Kind, Turn};
 use crate::team::Worker;
 
 mod adaptive;
@@ -271,8 +271,8 @@ impl std::ops::Add for Effort {
 const MULTIPLICATIONS: usize = 10;
 /// How many narrow weights are read in the time of one.
 const NARROWER: usize = 3;
-/// Rows of narrow numbers that are multiplied while their weights are read.
-const NARROW_ROWS: usize = 32;
+/// Rows of narrow numbers that are multiplied while their weights are read: on tiles, and on vectors.
+const NARROW_ROWS: [usize; 2] = [32, 16];
 
 impl Work {
     /// The effort of a step.
@@ -282,19 +282,22 @@ impl Work {
             products: b * rows.div_ceil(MULTIPLICATIONS),
             numbers: count(&inputs[..1]) + count(outputs),
         };
+        let narrow = |rows: usize, b: usize| {
+            let [on_tiles, on_vectors] = NARROW_ROWS;
+            b / NARROWER * rows.div_ceil(if run.dot == Dot::Amx { on_tiles } else { on_vectors })
+        };
         match self {
             Self::Numbers => Effort { products: 0, numbers: count(inputs) + count(outputs) },
             Self::First => Effort { products: 0, numbers: count(&inputs[..1]) },
             Self::Narrow { k } => Effort {
-                products: k * outputs[0].width / NARROWER * outputs[0].rows.div_ceil(NARROW_ROWS),
+                products: narrow(outputs[0].rows, k * outputs[0].width),
                 numbers: outputs[0].rows * k + count(&outputs[..1]),
             },
             Self::Rows => Effort { products: 0, numbers: 2 * count(outputs) },
             Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
             Self::OverRows => product(outputs[0].rows, inputs[0].rows * outputs[0].width),
             Self::NarrowOverRows => Effort {
-                products: inputs[2].rows * outputs[0].width / NARROWER
-                    * outputs[0].rows.div_ceil(NARROW_ROWS),
+                products: narrow(outputs[0].rows, inputs[2].rows * outputs[0].width),
                 numbers: count(&inputs[2..]) + count(outputs),
             },
             Self::Pairs(op) => Effort {

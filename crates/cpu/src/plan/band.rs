@@ -27,8 +27,10 @@ pub(super) const ROWS: usize = 128;
 pub(super) const NARROW_ROWS: usize = 256;
 /// The longest sequence that a thread takes through a band as a whole.
 pub(super) const LONGEST: usize = 256;
-/// What rows are dealt out in: strips of the matrix products.
+/// What rows are dealt out in: strips of the matrix products on tiles, where half a strip takes as long as a whole one.
 pub(super) const STRIP: usize = 32;
+/// The same on vectors.
+pub(super) const LOW_STRIP: usize = 8;
 
 /// Consecutive steps, and whose rows they go by if they are a band.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -173,15 +175,15 @@ pub(super) fn turns(spans: &[Span], each: usize) -> impl Iterator<Item = Range<u
 
 /// How `rows` rows are dealt out to `workers`, at most `most` at once: so many at a time, and how often. They come in strips, or in
 /// halves of strips where the last would have little to do otherwise.
-pub(super) fn deal(rows: usize, workers: usize, most: usize) -> (usize, usize) {
+pub(super) fn deal(rows: usize, workers: usize, (most, strip): (usize, usize)) -> (usize, usize) {
     let turns = workers * rows.div_ceil(workers * most).max(1);
     let by = |strip: usize| {
         let each = rows.div_ceil(turns).next_multiple_of(strip).min(most);
         (each, rows.div_ceil(each.max(1)))
     };
-    let (each, turns) = by(STRIP);
+    let (each, turns) = by(strip);
     let last = (rows + each).saturating_sub(turns * each);
-    if 2 * last < each { by(STRIP / 2) } else { (each, turns) }
+    if 2 * last < each { by(strip / 2) } else { (each, turns) }
 }
 
 #[cfg(test)]
@@ -193,8 +195,10 @@ mod tests {
         for rows in 1..700 {
             for workers in 1..4 {
                 for most in [1, 3, 32, 128] {
-                    let (each, turns) = deal(rows, workers, most);
-                    assert!(each <= most && (turns - 1) * each < rows && rows <= turns * each);
+                    for strip in [STRIP, LOW_STRIP] {
+                        let (each, turns) = deal(rows, workers, (most, strip));
+                        assert!(each <= most && (turns - 1) * each < rows && rows <= turns * each);
+                    }
                 }
             }
         }
@@ -219,10 +223,13 @@ mod tests {
 
     #[test]
     fn turns_are_a_multiple_of_the_workers_where_there_are_enough_rows() {
-        assert_eq!(deal(1024, 2, 128), (128, 8));
-        assert_eq!(deal(300, 2, 128), (80, 4));
-        assert_eq!(deal(129, 1, 128), (80, 2));
-        assert_eq!(deal(96, 2, 128), (64, 2));
-        assert_eq!(deal(80, 2, 128), (48, 2));
+        let most = (128, STRIP);
+        assert_eq!(deal(1024, 2, most), (128, 8));
+        assert_eq!(deal(300, 2, most), (80, 4));
+        assert_eq!(deal(129, 1, most), (80, 2));
+        assert_eq!(deal(96, 2, most), (64, 2));
+        assert_eq!(deal(80, 2, most), (48, 2));
+        assert_eq!(deal(96, 2, (128, LOW_STRIP)), (48, 2));
+        assert_eq!(deal(33, 2, (128, LOW_STRIP)), (20, 2));
     }
 }

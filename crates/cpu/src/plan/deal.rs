@@ -2,7 +2,7 @@
 
 use glassformer_graph::{Capacity, Graph, Node, Op, Rows, Side};
 
-use super::band::{LONGEST, NARROW_ROWS, ROWS, STRIP};
+use super::band::{self, LONGEST, LOW_STRIP, NARROW_ROWS, ROWS, STRIP};
 use super::precision::Precision;
 use crate::kernels::Kernel;
 use crate::narrow::Dot;
@@ -24,6 +24,8 @@ pub(super) struct Deal {
     pub rows: usize,
     /// So many rows for each are worth it.
     least: usize,
+    /// Rows that products take together.
+    strip: usize,
     /// Whether an encoder's attention is part of the band, and sequences are taken as wholes.
     wholes: bool,
     /// Whether all sequences then go through one layer before any goes through the next.
@@ -51,6 +53,7 @@ impl Deal {
             workers,
             rows: tiles(rows.unwrap_or(usual)),
             least: rows.unwrap_or(worth),
+            strip: if dot == Dot::Amx || by_tiles { STRIP } else { LOW_STRIP },
             wholes: false,
             by_layers,
             by_tiles,
@@ -82,6 +85,16 @@ impl Deal {
     /// Whether a run of so many rows goes by bands.
     pub fn bands(self, rows: usize) -> bool {
         rows > self.workers * self.least
+    }
+
+    /// How so many rows are dealt out to the workers of a run: so many at a time, and how often.
+    pub fn turns(self, rows: usize, workers: usize) -> (usize, usize) {
+        band::deal(rows, workers, (self.rows, self.strip))
+    }
+
+    /// How many rows of whole sequences each of them takes at once: as many sequences as fit, which low strips would cut too close.
+    pub fn rows_of_sequences(self, rows: usize, workers: usize) -> usize {
+        band::deal(rows, workers, (self.rows, STRIP)).0
     }
 
     /// Whether workers take whole sequences of this side through its attentions: they are so short that there is room.

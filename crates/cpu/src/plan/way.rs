@@ -191,7 +191,7 @@ impl Bound<'_> {
         worker: &Worker<'_>,
         scratch: &mut [f32],
     ) {
-        let (each, turns) = band::deal(count, worker.count, self.way.deal.rows);
+        let (each, turns) = self.way.deal.turns(count, worker.count);
         worker.share(turns, |turn| {
             let first = turn * each;
             let taken = Taken {
@@ -220,7 +220,7 @@ impl Bound<'_> {
         scratch: &mut [f32],
     ) {
         let spans = &self.run.batch.side(side).spans[..];
-        let (each, _) = band::deal(self.run.batch.count(rows), worker.count, self.way.deal.rows);
+        let each = self.way.deal.rows_of_sequences(self.run.batch.count(rows), worker.count);
         let all = || band::turns(spans, each).enumerate();
         let count = all().count();
         let again = count > worker.count;
