@@ -193,6 +193,15 @@ pub(crate) fn same(name: &str, other: &str) -> bool {
     }
 }
 
+/// Whether a language may belong to a group of them. Which ones do is not known here, and a model of a group is not told its language.
+pub(crate) fn may_be_of(name: &str, group: &str) -> bool {
+    Language::of(name).is_some() && GROUPS.split_whitespace().any(|known| group.eq_ignore_ascii_case(known))
+}
+
+/// Groups of languages that published translators read (ISO 639-5, and names of their own).
+const GROUPS: &str = "mul aav afa alv bat ber bnt cau ccs cel cpf cpp cus dra euq fiu gem gmq gmw grk iir inc ine ira itc map mkh \
+    nic phi poz pqe roa sal sem sit sla taw trk tut urj wa zle zls zlw ROMANCE NORTH_EU SCANDINAVIA NORWAY CELTIC SAMI";
+
 /// The tokens of a vocabulary that stand for languages, for a hint.
 pub(crate) fn tokens(tokenizer: &Tokenizer) -> Vec<&'static str> {
     let known = |language: &&Language| language.token(tokenizer).is_some();
@@ -230,6 +239,13 @@ mod tests {
         for (name, other) in [("en", "de"), ("zh-Hant", "zho"), ("fr", "ROMANCE"), ("Klingon", "zle")] {
             assert!(!same(name, other) && !same(other, name), "{name} {other}");
         }
+    }
+
+    #[test]
+    fn a_language_may_be_of_a_group_and_a_group_is_no_language() {
+        assert!(may_be_of("fr", "ROMANCE") && may_be_of("Russian", "zle") && may_be_of("zh", "mul"));
+        assert!(!may_be_of("fr", "en") && !may_be_of("Klingon", "mul") && !may_be_of("fr", "zho"));
+        assert_eq!(GROUPS.split_whitespace().find(|group| Language::of(group).is_some()), None);
     }
 
     #[test]

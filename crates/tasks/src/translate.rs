@@ -127,10 +127,18 @@ impl Writer {
         let end = || self.tokenizer().special().eos;
         match self.checkpoint().kind.as_str() {
             "t5" | "mt5" => {
-                let (from, to) = (self.named("from", from.or(Some("en")))?, self.named("to", to)?);
-                let words = match (from, to) {
-                    (Some(from), Some(to)) => format!("translate {} to {}: ", from.name, to.name),
-                    _ => String::new(),
+                let (from, to) = (self.named("from", from)?, self.named("to", to)?);
+                let name = |language: Language| language.name;
+                let words = match (from.map(name), to.map(name)) {
+                    (from, Some(to)) => format!("translate {} to {to}: ", from.unwrap_or("English")),
+                    (Some(from), None) => {
+                        return Err(Error::Option {
+                            option: "from",
+                            what: format!("{from} alone says nothing to this model"),
+                            hint: "it is told both languages in words; give to as well".to_owned(),
+                        });
+                    }
+                    (None, None) => String::new(),
                 };
                 Ok(Told { words, ..plain })
             }
@@ -181,7 +189,7 @@ impl Writer {
         let (source, target) = pair.unzip();
         for (option, name, own, does) in [("to", to, target, "writes"), ("from", from, source, "reads")] {
             let Some(name) = name else { continue };
-            if own.is_some_and(|own| languages::same(name, own)) {
+            if own.is_some_and(|own| languages::same(name, own) || languages::may_be_of(name, own)) {
                 continue;
             }
             let (what, hint) = match pair {

@@ -156,18 +156,18 @@ fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
         std::fs::read(folder.join(name)).unwrap().leak()
     };
     let text = |name: &str| std::str::from_utf8(file(name)).unwrap();
-    let files = Files {
-        config: text("config.json"),
-        generation: text("generation_config.json"),
-        tokenizer: text("tokenizer.json"),
-        tokenizer_config: r#"{"eos_token": "</s>", "source_lang": "eng", "target_lang": "zh"}"#,
-        weights: file("model.safetensors"),
+    let writer = |tokenizer_config: &'static str| {
+        let files = Files {
+            config: text("config.json"),
+            generation: text("generation_config.json"),
+            tokenizer: text("tokenizer.json"),
+            tokenizer_config,
+            weights: file("model.safetensors"),
+        };
+        Writer::carried(&files, Arc::new(Cpu::new(2))).unwrap()
     };
-    let writer = Writer::carried(&files, Arc::new(Cpu::new(2))).unwrap();
-    let translate = |from: Option<&str>, to: Option<&str>| {
-        let [from, to] = [from, to].map(|name| name.map(str::to_owned));
-        writer.translate(&["Hello"], &Translate { generate: writer.usual(), from, to, split: Split::Long })
-    };
+    let of_one = writer(r#"{"eos_token": "</s>", "source_lang": "eng", "target_lang": "zh"}"#);
+    let translate = |from: Option<&str>, to: Option<&str>| translate(&of_one, from, to);
     let pairs =
         [(Some("en"), Some("zh")), (Some("English"), Some("zho")), (None, Some("Chinese")), (None, None)];
     for (from, to) in pairs {
@@ -184,6 +184,43 @@ fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
         assert_eq!(option, wrong);
         assert!(hint.starts_with("it translates eng into zh"), "{hint}");
     }
+    let of_many = writer(r#"{"eos_token": "</s>", "source_lang": "gem", "target_lang": "zh"}"#);
+    assert_eq!(crate::translate(&of_many, Some("en"), Some("zh")).unwrap(), ["你好"]);
+    assert!(crate::translate(&of_many, Some("Klingon"), None).is_err());
+}
+
+/// Words of both languages stand before the text, so one of them alone was once ignored.
+#[test]
+fn a_t5_is_not_told_the_language_to_read_alone() {
+    let file = |name: &str| {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
+        std::fs::read(folder).unwrap().leak()
+    };
+    let text = |name: &str| std::str::from_utf8(file(name)).unwrap();
+    let files = Files {
+        config: text("hf/t5/config.json"),
+        generation: text("hf/t5/generation_config.json"),
+        tokenizer: TINY,
+        tokenizer_config: "{}",
+        weights: file("hf/t5/model.safetensors"),
+    };
+    let writer = Writer::carried(&files, Arc::new(Cpu::new(2))).unwrap();
+    assert!(matches!(translate(&writer, Some("fr"), None), Err(Error::Option { option: "from", .. })));
+    for (from, to) in [(None, None), (None, Some("de")), (Some("fr"), Some("de"))] {
+        translate(&writer, from, to).unwrap();
+    }
+}
+
+/// A tokenizer of three words.
+const TINY: &str =
+    r#"{"model": {"type": "WordLevel", "vocab": {"<unk>": 0, "Hello": 1, "</s>": 2}, "unk_token": "<unk>"}}"#;
+
+/// One word, told these languages.
+fn translate(writer: &Writer, from: Option<&str>, to: Option<&str>) -> Result<Vec<String>, Error> {
+    let [from, to] = [from, to].map(|name| name.map(str::to_owned));
+    let mut generate = writer.usual();
+    generate.decoding.max_new_tokens = Some(8);
+    writer.translate(&["Hello"], &Translate { generate, from, to, split: Split::Long })
 }
 
 #[test]

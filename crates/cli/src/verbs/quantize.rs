@@ -20,6 +20,12 @@ use crate::texts::Texts;
 use crate::verbs::evaluate::words;
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
+    if console.is_dtype_given() {
+        return Err(Failure::new(
+            "--dtype: a model is compared in f32 with what is written, as it is stored",
+            "leave it out; --to says how many bits are written",
+        ));
+    }
     let how = match args.to {
         To::Int8 => Quantize::Int8,
         To::Int4 => Quantize::Int4,

@@ -115,3 +115,11 @@ fn damaged_files_are_refused() {
     integers[start("target.embed.tokens")] = 0x80;
     written(&integers).ok();
 }
+
+#[test]
+fn what_it_is_compared_in_cannot_be_chosen() {
+    let (_, model) = saved("quantize_dtype", decoder());
+    let out = folder("quantize_dtype_small");
+    let told = run(&["quantize", &model, "--to", "int8", "--dtype", "bf16", "--out", out.to_str().unwrap()]);
+    told.refused_with("--dtype", "--to says how many bits are written");
+}
