@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use glassformer_families::{self as families, Layout};
 use glassformer_formula::{Formula, Head, Input, Position};
 use glassformer_model::{Model, initialise, parameters};
-use glassformer_tokens::{Learn, Marks, Pieces, Tokenizer};
+use glassformer_tokens::{Learn, Marks, Pieces, Tokenizer, Vocabulary};
 use glassformer_weights::Weights;
 use serde_json::{Map, Value, json};
 
@@ -78,7 +78,7 @@ fn from_formula(
         None => learned(config, tell)?,
     };
     let tokenizer = Tokenizer::open(&folder)?;
-    let words = tokenizer.vocabulary().size();
+    let words = rows(tokenizer.vocabulary(), &folder)?;
     for side in [&mut formula.source, &mut formula.target].into_iter().flatten() {
         if let Input::Tokens(tokens) = &mut side.input {
             tokens.vocabulary = words;
@@ -102,6 +102,20 @@ fn from_formula(
     }
     let model = Model::random(formula, config.seed)?;
     Ok(Begun { model, task, written, beside })
+}
+
+/// How many rows the embedding of a vocabulary has. A file may give a token any id: one that is far behind the others would ask for
+/// more memory than all of them.
+fn rows(vocabulary: &Vocabulary, folder: &Path) -> Result<usize, Error> {
+    const GAPS: usize = 1 << 20;
+    let (rows, tokens) = (vocabulary.size(), vocabulary.len());
+    if rows - tokens > GAPS {
+        return Err(Error::config(
+            format!("{}: the last of {tokens} tokens has id {}", folder.display(), rows - 1),
+            "an embedding has a row for each id; give tokens ids without large gaps",
+        ));
+    }
+    Ok(rows)
 }
 
 fn read_formula(text: &FormulaText) -> Result<Formula, Error> {

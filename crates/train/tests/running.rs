@@ -86,6 +86,24 @@ fn blank_lines_are_nothing_to_learn_from_and_nothing_to_look_at() {
     assert!(why.contains("3 lines have too few tokens"), "{why}");
 }
 
+/// It was believed, and four billion rows were asked for.
+#[test]
+fn a_token_far_behind_the_others_is_refused() {
+    let folder = Folder::new("far");
+    data(&folder.0, &sentences(), "the cat sat\n");
+    let first = config(&folder.0, ["out", "generate", r#"{ kind = "bpe", size = 300 }"#]);
+    assert_eq!(train(&first, |_| false).0, Ended::Done);
+    let path = folder.0.join("out/tokenizer/tokenizer.json");
+    let mut tokenizer: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
+    tokenizer["model"]["vocab"]["far"] = json!(4_000_000_000_u32);
+    std::fs::write(&path, tokenizer.to_string()).unwrap();
+    let far = config(&folder.0, ["far", "generate", r#"{ folder = "out/tokenizer" }"#]);
+    let far = Config::open(&far).expect("the configuration is right");
+    let refused = Run::open(far, &Cpu::new(1), Changes::Refuse, &mut |_| {});
+    let why = refused.err().expect("there is no such embedding").to_string();
+    assert!(why.contains("has id 4000000000"), "{why}");
+}
+
 #[test]
 fn a_folder_is_one_training_s_at_a_time() {
     let folder = Folder::new("locked");
