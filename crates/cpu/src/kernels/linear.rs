@@ -288,7 +288,7 @@ pub(super) unsafe fn narrow_multiply<const N: usize>(
     next: Coming,
 ) {
     let (dot, workers) = (call.run.dot, call.worker.count);
-    if products[0].is_dealt(workers) {
+    if products[0].is_dealt(dot, workers) {
         let part = |owner: usize| products.map(|product| product.part_of(owner, workers));
         let items = |part: &[narrow::Product; N]| part[0].items(dot, 1);
         let each = (0..workers).map(|owner| items(&part(owner))).max().unwrap_or(0);

@@ -11,8 +11,8 @@ use std::mem::MaybeUninit;
 use std::ops::{Range, RangeInclusive};
 
 /// So many rows take about as long to multiply by some units as these take to come from far: the next ones are asked for meanwhile. Fewer rows read B
-/// from front to back, and ask some tiles ahead of themselves; of more, the first do, and the others find B near.
-const ASKING: RangeInclusive<usize> = LINES + 1..=4 * LINES;
+/// from front to back, eight at a time, and ask some tiles ahead of themselves; of more, the first do, and the others find B near.
+const ASKING: RangeInclusive<usize> = LINES / 2 + 1..=4 * LINES;
 /// Tiles along k from which on that pays: sums of shorter products are finished too often.
 const LONG: usize = 8;
 /// Units at a time then, which are near beside as many that come next.
@@ -40,7 +40,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let asks =
         ASKING.contains(&item.rows.len()) && product.tiles() >= LONG && vector::asks(dot, product.format);
-    for units in some_units(item, if asks { NEAR } else { WIDEST }) {
+    for units in some_units(item, if asks { NEAR } else { most_units(item, WIDEST) }) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             let mut ahead =
@@ -93,11 +93,15 @@ fn look_ahead(
     Ahead::of(&next, &next.lines(&tiles), times)
 }
 
-/// The units of an item, some at a time: as many as stay near while many rows meet them, or one, which few rows read from front to back.
+/// Units at a time: as many as stay near while many rows meet them, or one, which few rows read from front to back.
+fn most_units(item: &Item, most: usize) -> usize {
+    if item.rows.len() <= LINES { 1 } else { most }
+}
+
+/// The units of an item, some at a time.
 fn some_units(item: &Item, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-    let each = if item.rows.len() <= LINES { 1 } else { most };
     let Range { start, end } = item.units;
-    (start..end).step_by(each).map(move |first| first..end.min(first + each))
+    (start..end).step_by(most).map(move |first| first..end.min(first + most))
 }
 
 /// Bytes from the end of a unit's first panel, of an item of `product`, to where the panels begin that are read behind the unit.
@@ -117,7 +121,7 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     let (mut sums, mut place, to) = (Sums::ZERO, Flipped::PLACE, unpacked.as_mut_ptr().cast::<u8>());
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let most = if item.rows.len() <= LINES { FEW_STEPS } else { SCALED };
-    for units in some_units(item, WIDE) {
+    for units in some_units(item, most_units(item, WIDE)) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             for first in strips.steps.clone().step_by(most) {

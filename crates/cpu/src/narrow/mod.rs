@@ -294,9 +294,11 @@ impl Product {
     }
 
     /// Whether workers that share it have columns of their own, instead of drawing a few at a time: then each of them knows what it
-    /// multiplies by next, and asks for it. With the rows of one tile, B comes as fast as memory gives it, whoever is first.
-    pub fn is_dealt(&self, workers: usize) -> bool {
-        let rows = LINES + 1..=TALLEST * 2 * LINES;
+    /// multiplies by next, and asks for it. With the rows of one tile, or as many as vectors take at once, B comes as fast as memory gives
+    /// it, whoever is first.
+    pub fn is_dealt(&self, dot: Dot, workers: usize) -> bool {
+        let least = if dot == Dot::Amx { LINES } else { LINES / 2 };
+        let rows = least + 1..=TALLEST * 2 * LINES;
         workers > 1 && rows.contains(&self.rows) && self.units().len() >= WIDE * workers
     }
 
