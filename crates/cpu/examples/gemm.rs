@@ -6,7 +6,7 @@
 //! another program, or another virtual machine, may take a share of the core at any moment.
 
 use glassformer_cpu::ceilings;
-use glassformer_cpu::gemm::{Begin, Matrix, Packed, Packing, Product};
+use glassformer_cpu::gemm::{Begin, Desk, Matrix, Packed, Packing, Product};
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::team::Team;
 use glassformer_cpu::then::Then;
@@ -104,9 +104,10 @@ impl Data {
         team.run(&|worker| {
             let mut scratch = scratch[worker.index].lock().unwrap();
             for _ in 0..times {
+                let mut desk = Desk::new(&mut scratch);
                 // SAFETY: `isa` is available, and the buffers have the sizes that the product says.
-                worker.share(self.product.tiles(), |tile| unsafe {
-                    self.product.run_tile(isa, tile, &mut scratch);
+                worker.share(self.product.tiles(worker.count), |tile| unsafe {
+                    self.product.run_tile(isa, (tile, worker.count), &mut desk);
                 });
                 worker.barrier();
             }

@@ -1,7 +1,7 @@
 //! The register tile: a few rows × a few panels, accumulated in registers over a block of k.
 #![allow(clippy::needless_range_loop)] // rows and panels are counted: that is what the compiler unrolls
 
-use super::{Begin, Matrix, PANEL};
+use super::{Begin, Matrix, PANEL, SLIVER};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::dispatch::{on_avx2, on_avx512};
 #[cfg(target_arch = "x86_64")]
@@ -12,10 +12,10 @@ use crate::lanes::{Neon, dispatch::on_neon};
 
 /// How large a register tile an instruction set can hold.
 pub(super) trait Registers: Lanes {
-    /// The rows of a register tile in a product of many rows.
+    /// The most rows of a register tile.
     const ROWS: usize;
-    /// The rows of a register tile in a product of few rows: as many as possible, to read B less often.
-    const MOST_ROWS: usize;
+    /// How far apart the columns of a strip of A are, where it is packed.
+    const STRIDE: usize;
     /// The most rows times panels, where there is more than one panel. The rest holds B and an element of A.
     const ACCUMULATORS: usize;
 
@@ -25,10 +25,17 @@ pub(super) trait Registers: Lanes {
     /// The machine has the instructions.
     unsafe fn enter(kernel: impl FnOnce());
 
-    /// The width of the next register tile, of `height` rows, where `panels` panels are left: 1, 2 or 4.
+    /// How many panels, of those that are left in a sliver, the next register tile of `height` rows has.
     #[inline(always)]
     fn width(height: usize, panels: usize) -> usize {
-        match (Self::ACCUMULATORS / height).min(panels) {
+        (Self::ACCUMULATORS / height).clamp(1, panels)
+    }
+
+    /// How many whole slivers, of those that are left, a register tile of `height` rows has side by side: memory is read faster at
+    /// several places.
+    #[inline(always)]
+    fn slivers(height: usize, slivers: usize) -> usize {
+        match (Self::ACCUMULATORS / height / SLIVER).min(slivers) {
             4.. => 4,
             2 | 3 => 2,
             0 | 1 => 1,
@@ -36,12 +43,11 @@ pub(super) trait Registers: Lanes {
     }
 }
 
-/// 6 × 64, for few rows up to 8 × 32: at most 24 of the 32 registers. For many rows, 8 × 48, 12 × 32 and 14 × 32 were no faster,
-/// and waste more on odd sizes; more than eight rows of A, 4096 bytes apart, would not stay in L1 together.
+/// 8 × 48, for few rows up to 2 × 192: at most 24 of the 32 registers.
 #[cfg(target_arch = "x86_64")]
 impl Registers for Avx512 {
-    const ROWS: usize = super::STRIP;
-    const MOST_ROWS: usize = 8;
+    const ROWS: usize = 8;
+    const STRIDE: usize = 8;
     const ACCUMULATORS: usize = 24;
 
     #[inline(always)]
@@ -54,8 +60,8 @@ impl Registers for Avx512 {
 /// 6 × 16: 12 of the 16 registers, since sixteen lanes take two.
 #[cfg(target_arch = "x86_64")]
 impl Registers for Avx2 {
-    const ROWS: usize = super::STRIP;
-    const MOST_ROWS: usize = 6;
+    const ROWS: usize = 6;
+    const STRIDE: usize = 8;
     const ACCUMULATORS: usize = 4;
 
     #[inline(always)]
@@ -69,8 +75,8 @@ impl Registers for Avx2 {
 /// stay in a register. Read from what the compiler made of it, not measured.
 #[cfg(target_arch = "aarch64")]
 impl Registers for Neon {
-    const ROWS: usize = super::STRIP;
-    const MOST_ROWS: usize = 6;
+    const ROWS: usize = 6;
+    const STRIDE: usize = 8;
     const ACCUMULATORS: usize = 2;
 
     #[inline(always)]
@@ -83,10 +89,10 @@ impl Registers for Neon {
 /// 2 × 16: 8 of the 16 registers of SSE2, four lanes in each.
 impl Registers for Scalar {
     const ROWS: usize = 2;
-    const MOST_ROWS: usize = 2;
+    const STRIDE: usize = 2;
     const ACCUMULATORS: usize = 2;
 
-    #[inline(always)]
+    #[inline(never)]
     unsafe fn enter(kernel: impl FnOnce()) {
         kernel();
     }
@@ -96,36 +102,56 @@ impl Registers for Scalar {
 /// time has no room for them.
 const TOGETHER: usize = 4;
 
-/// One register tile's work over one block of k.
+/// How many steps ahead B is fetched where it is read once: half a page of a sliver.
+const STREAM_AHEAD: usize = 10;
+
+/// One register tile's work over some steps of k.
 pub(super) struct Micro {
     /// Steps of k.
     pub steps: usize,
     /// Its rows of A, at its first k.
-    pub a: Matrix,
+    pub a: Rows,
     /// Its first panel of B, at its first k.
     pub b: *const f32,
-    /// How far apart the panels of B are.
-    pub b_panel: usize,
+    /// How far apart the steps of B are.
+    pub b_step: usize,
+    /// How far apart the slivers of B are.
+    pub b_sliver: usize,
     /// Its corner of C.
     pub c: *mut f32,
     pub c_stride: usize,
     /// How many columns it has: all of its panels but the last are full.
     pub columns: usize,
     pub begin: Begin,
-    /// Added after the last block of k.
+    /// Added after the last step of k.
     pub bias: Option<*const f32>,
-    /// What A will be read next: one stretch per row of the tile, while the sums run.
-    pub a_ahead: Ahead,
-    /// What B will be read next, at the first step; from step to step it moves as B does.
-    pub b_ahead: Ahead,
 }
 
-/// What is asked for before it is needed: `count` stretches of `len` numbers each. The addresses may lie anywhere.
+/// Where the rows of a register tile lie.
+#[derive(Clone, Copy)]
+pub(super) enum Rows {
+    /// In a strip: [`Registers::STRIDE`] numbers for each step. B stays near for other strips; meanwhile this is fetched, which
+    /// is wanted next.
+    Strip(*const f32, Ahead),
+    /// Where A is. B is read once, and fetched ahead of the machine's own prefetching, which stops at every page.
+    Place(Matrix),
+}
+
+/// What is asked for before it is needed: so many lines from `start` on with every [`TOGETHER`] steps. The addresses may lie anywhere.
+#[derive(Clone, Copy)]
 pub(super) struct Ahead {
     pub start: *const f32,
-    pub stride: usize,
-    pub count: usize,
-    pub len: usize,
+    pub lines: usize,
+}
+
+impl Ahead {
+    pub const NOTHING: Self = Self { start: std::ptr::null(), lines: 0 };
+
+    /// Part `index` of `parts` of what lies from `start` on, `width` lines for each step, where each part takes `steps` steps.
+    pub fn part(start: *const f32, width: usize, steps: usize, (index, parts): (usize, usize)) -> Self {
+        let lines = (width * TOGETHER).div_ceil(parts);
+        Self { start: start.wrapping_add(steps / TOGETHER * lines * index * PANEL), lines }
+    }
 }
 
 /// Computes a register tile of `height` rows and `width` panels.
@@ -138,8 +164,8 @@ pub(super) unsafe fn multiply<L: Registers>(height: usize, width: usize, micro: 
     macro_rules! heights {
         ($($height:literal)*) => {
             match height {
-                $($height if $height <= L::MOST_ROWS => by_width::<L, $height>(width, micro),)*
-                _ => unreachable!("a register tile has up to {} rows, not {height}", L::MOST_ROWS),
+                $($height if $height <= L::ROWS => by_width::<L, $height>(width, micro),)*
+                _ => unreachable!("a register tile has up to {} rows, not {height}", L::ROWS),
             }
         };
     }
@@ -154,7 +180,9 @@ unsafe fn by_width<L: Registers, const M: usize>(width: usize, micro: &Micro) {
     // SAFETY: the caller's promise.
     unsafe {
         match width {
-            4 if L::ACCUMULATORS >= 4 * M => enter::<L, M, 4>(micro),
+            12 if L::ACCUMULATORS >= 12 * M => enter::<L, M, 12>(micro),
+            6 if L::ACCUMULATORS >= 6 * M => enter::<L, M, 6>(micro),
+            3 if L::ACCUMULATORS >= 3 * M => enter::<L, M, 3>(micro),
             2 if L::ACCUMULATORS >= 2 * M => enter::<L, M, 2>(micro),
             1 => enter::<L, M, 1>(micro),
             _ => unreachable!("a register tile of {M} rows has not {width} panels"),
@@ -168,71 +196,78 @@ unsafe fn by_width<L: Registers, const M: usize>(width: usize, micro: &Micro) {
 unsafe fn enter<L: Registers, const M: usize, const P: usize>(micro: &Micro) {
     // SAFETY: the caller's promise.
     unsafe {
-        L::enter(
-            #[inline(always)]
-            || multiply_add::<L, M, P>(micro),
-        );
+        match micro.a {
+            Rows::Strip(start, ahead) if P <= SLIVER => L::enter(
+                #[inline(always)]
+                || {
+                    let a = Matrix { start, row: 1, column: L::STRIDE };
+                    multiply_add::<L, M, P, true>(micro, a, ahead);
+                },
+            ),
+            Rows::Strip(..) => unreachable!("a strip is multiplied by one sliver"),
+            Rows::Place(a) => L::enter(
+                #[inline(always)]
+                || multiply_add::<L, M, P, false>(micro, a, Ahead::NOTHING),
+            ),
+        }
     }
 }
 
-/// `M` rows × `P` panels, accumulated in registers.
-///
-/// C is written at the end, and A's next rows are read soon: both are asked for a little at a time while the sums run,
-/// because all at once they would hold up B in the queue to L2. It is worth 5 % of a large product. Where memory sets
-/// the pace, B is asked for ahead of the machine's own prefetching, which stops at every page: 10 %.
+/// `M` rows × `P` panels, accumulated in registers. A is a strip, or where it lies.
 ///
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-unsafe fn multiply_add<L: Lanes, const M: usize, const P: usize>(micro: &Micro) {
-    let Micro { steps, a, b, b_panel, c, c_stride, columns, begin, bias, ref a_ahead, ref b_ahead } = *micro;
+unsafe fn multiply_add<L: Registers, const M: usize, const P: usize, const STRIP: bool>(
+    micro: &Micro,
+    a: Matrix,
+    mut ahead: Ahead,
+) {
+    let Micro { steps, b, b_step, b_sliver, c, c_stride, columns, begin, bias, .. } = *micro;
     // The last panel may end early.
     let last = columns - (P - 1) * PANEL;
     // SAFETY: the caller's promise; the last panel is loaded and stored only as far as it goes.
     unsafe {
         let mut sums = [[L::zero(); P]; M];
-        if begin == Begin::Existing {
-            for i in 0..M {
-                let row = c.add(i * c_stride);
-                for p in 0..P {
+        for i in 0..M {
+            let row = c.add(i * c_stride);
+            for p in 0..P {
+                if begin == Begin::Existing {
                     sums[i][p] = load::<L, P>(row, p, last);
+                } else {
+                    prefetch(row.add(p * PANEL));
                 }
             }
         }
-        let (mut a_step, mut b_step, mut b_next, mut step) = (a.start, b, b_ahead.start, 0);
-        for row in 0..M {
-            for p in 0..P {
-                prefetch(c.add(row * c_stride + p * PANEL));
-            }
-            let mut at = 0;
-            while row < a_ahead.count && at < a_ahead.len {
-                prefetch_l2(a_ahead.start.wrapping_add(row * a_ahead.stride + at));
-                at += PANEL;
-            }
-            // Whole groups; what is left over comes behind the last row.
-            let end = if row + 1 < M { steps * (row + 1) / M / TOGETHER * TOGETHER } else { steps };
-            while step + TOGETHER <= end {
-                let mut stretch = 0;
-                while stretch < b_ahead.count {
-                    for next in 0..TOGETHER {
-                        prefetch_l2(b_next.wrapping_add(stretch * b_ahead.stride + next * PANEL));
+        let (mut a_step, mut b_now, mut left) = (a.start, b, steps);
+        while left >= TOGETHER {
+            if STRIP {
+                let mut line = 0;
+                while line < ahead.lines {
+                    prefetch_l2(ahead.start.wrapping_add(line * PANEL));
+                    line += 1;
+                }
+                ahead.start = ahead.start.wrapping_add(ahead.lines * PANEL);
+            } else {
+                for next in STREAM_AHEAD..STREAM_AHEAD + TOGETHER {
+                    for p in 0..P {
+                        let panel = p / SLIVER * b_sliver + p % SLIVER * PANEL;
+                        prefetch_l2(b_now.wrapping_add(next * b_step + panel));
                     }
-                    stretch += 1;
                 }
-                for next in 0..TOGETHER {
-                    multiply_step::<L, M, P>(&mut sums, a_step, a.row, b_step.add(next * PANEL), b_panel);
-                    a_step = a_step.add(a.column);
-                }
-                b_step = b_step.add(TOGETHER * PANEL);
-                b_next = b_next.wrapping_add(TOGETHER * PANEL);
-                step += TOGETHER;
             }
-            while step < end {
-                multiply_step::<L, M, P>(&mut sums, a_step, a.row, b_step, b_panel);
-                a_step = a_step.add(a.column);
-                b_step = b_step.add(PANEL);
-                step += 1;
+            for _ in 0..TOGETHER {
+                multiply_step::<L, M, P, STRIP>(&mut sums, a_step, a.row, b_now, b_sliver);
+                a_step = a_step.add(if STRIP { L::STRIDE } else { a.column });
+                b_now = b_now.add(b_step);
             }
+            left -= TOGETHER;
+        }
+        while left > 0 {
+            multiply_step::<L, M, P, STRIP>(&mut sums, a_step, a.row, b_now, b_sliver);
+            a_step = a_step.add(if STRIP { L::STRIDE } else { a.column });
+            b_now = b_now.add(b_step);
+            left -= 1;
         }
         if let Some(bias) = bias {
             for p in 0..P {
@@ -255,30 +290,35 @@ unsafe fn multiply_add<L: Lanes, const M: usize, const P: usize>(micro: &Micro) 
     }
 }
 
-/// One step of k: a column of A times a row of B.
+/// One step of k: a column of A times a row of B, sliver by sliver.
 ///
 /// # Safety
 /// As for [`multiply`].
 #[inline(always)]
-unsafe fn multiply_step<L: Lanes, const M: usize, const P: usize>(
+unsafe fn multiply_step<L: Lanes, const M: usize, const P: usize, const STRIP: bool>(
     sums: &mut [[L; P]; M],
     a: *const f32,
     a_row: usize,
     b: *const f32,
-    b_panel: usize,
+    b_sliver: usize,
 ) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let mut x = [L::zero(); P];
-        for p in 0..P {
-            x[p] = L::load(b.add(p * b_panel));
-        }
-        for i in 0..M {
-            let y = L::splat(*a.add(i * a_row));
-            for p in 0..P {
-                sums[i][p] = y.fma(x[p], sums[i][p]);
+    let mut first = 0;
+    while first < P {
+        let panels = if P - first < SLIVER { P - first } else { SLIVER };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut x = [L::zero(); SLIVER];
+            for p in 0..panels {
+                x[p] = L::load(b.add(first / SLIVER * b_sliver + p * PANEL));
+            }
+            for i in 0..M {
+                let y = L::splat(*a.add(if STRIP { i } else { i * a_row }));
+                for p in 0..panels {
+                    sums[i][first + p] = y.fma(x[p], sums[i][first + p]);
+                }
             }
         }
+        first += SLIVER;
     }
 }
 

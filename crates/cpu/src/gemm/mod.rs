@@ -6,11 +6,11 @@
 //! and the thread. Batched = alone, and cached = uncached, follow from this and from nothing else. (The usual trick of
 //! several partial sums per element would be no faster here: the register tile already has enough chains in flight.)
 //!
-//! **Three levels.** A *register tile* of up to 6 rows × 64 columns is accumulated in registers over a block of k
-//! (`micro.rs`). A *tile*, the work item of a thread, is some 500 rows × 384 columns at most, worked on in bands of 132 rows: its
-//! block of B stays in the L2 cache and streams from there under six rows of A at a time (`tile.rs`). A product of few
-//! rows has narrower tiles and reads B once, as fast as memory gives it. B is [`Packed`] in panels beforehand; A is read where it lies, unless its
-//! columns are not contiguous (Aᵀ), and then a block of it is copied to scratch. `README.md` has what was measured.
+//! **Three levels.** A *register tile* of 8 rows × 48 columns is accumulated in registers over a block of k
+//! (`micro.rs`). Its 48 columns are a *sliver* of B, which is [`Packed`] so beforehand: a block of it stays near while a *band* of
+//! A, 128 rows at most, comes by in strips of eight, from L2, where it was packed (`strips.rs`, `tile.rs`). Bands and slivers make a
+//! *tile*, the work item of a thread. A product of up to eight rows reads B once, as fast as memory gives it, and A where it lies.
+//! `README.md` has what was measured.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use crate::dispatch;
@@ -21,6 +21,7 @@ use tile::{Tile, run};
 
 mod micro;
 mod pack;
+mod strips;
 #[cfg(test)]
 mod tests;
 mod tile;
@@ -31,27 +32,24 @@ pub use pack::{Packed, Packing};
 /// Columns in a panel of packed B: one value of [`crate::lanes::Lanes`].
 pub const PANEL: usize = crate::lanes::LANES;
 
-/// The rows that a register tile has, where there are many; tiles are whole numbers of these.
-const STRIP: usize = 6;
-/// The most rows that go through k together: their part of C stays in L2 meanwhile. A text of 128 tokens is one band.
-const BAND: usize = 22 * STRIP;
-/// The most bands of a tile.
-const TALLEST: usize = 4;
-/// Up to this k, a tile's part of B stays in L2 for all of its bands: 1.6 MB.
-const RESIDENT: usize = 1024;
-/// Panels side by side in the widest register tile; tiles are whole numbers of these.
-const UNIT: usize = 4;
-/// The most units of a tile: 384 columns, whose `BLOCK` steps of B are 0.6 MB.
-const TILE_UNITS: usize = 6;
+/// Panels side by side in a sliver of packed B.
+const SLIVER: usize = 3;
+/// The most rows that go through k together.
+const BAND: usize = 128;
+/// The most steps of k for which a band of A is packed: 0.4 MB, which stay in L2.
+const DEPTH: usize = 768;
+/// The most steps of k between two visits to C: a sliver of so many is 74 KB.
+const BLOCK: usize = 384;
+/// The most numbers that a step of all strips of a band takes: eight for each six rows.
+const PACKED_ROWS: usize = BAND.div_ceil(6) * 8;
 /// Up to here a product has few rows: it is a matter of reading B once, as fast as memory gives it.
 const FEW_ROWS: usize = 8;
-/// Below this many tiles, smaller ones keep more threads busy.
-const ENOUGH_TILES: usize = 32;
-/// The most steps of k between two visits to C. Six rows of A then take 9 KB of L1, and a band of A, where it is copied,
-/// 0.2 MB.
-const BLOCK: usize = 384;
-/// How far ahead a single strip of rows fetches B, in numbers of each panel: half a page.
-const STREAM_AHEAD: usize = 512;
+/// The fewest rows of a tile, where there are more.
+const LOWEST: usize = 32;
+/// The fewest slivers of a tile, where there are more, if A stays packed for the next one; and if every tile packs it.
+const NARROWEST: [usize; 2] = [2, 4];
+/// So many tiles for each worker keep all of them busy to the end.
+const EACH: usize = 8;
 
 /// A matrix that lies anywhere: element (i, j) is at `start + i·row + j·column`.
 #[derive(Clone, Copy, Debug)]
@@ -115,85 +113,73 @@ unsafe impl Send for Product {}
 // SAFETY: as above.
 unsafe impl Sync for Product {}
 
-/// How a product is cut; a function of its shape alone.
+/// How a product is cut.
 #[derive(Clone, Copy, Debug)]
 struct Cut {
     /// Tiles from top to bottom.
     down: usize,
-    /// Tiles from left to right.
+    /// Tiles from left to right, which are next to each other in time.
     across: usize,
-    /// Which tile comes after which.
-    order: Order,
-}
-
-/// Which tiles are next to each other in time, on two threads or on one.
-#[derive(Clone, Copy, Debug)]
-enum Order {
-    /// Those with other columns. A tile is tall, and its part of B stays in L2 from band to band. Two threads that
-    /// fetched the same lines of B at the same moment would lose 10 % by it.
-    Across,
-    /// Those with the same columns, because their part of B is too long for L2, and each band reads it from L3.
-    Down,
 }
 
 impl Product {
-    /// How many `f32` of scratch [`Product::run_tile`] needs, for any product.
-    pub const SCRATCH: usize = BAND * BLOCK;
+    /// How many `f32` a [`Desk`] needs, for any product.
+    pub const SCRATCH: usize = PACKED_ROWS * DEPTH + DEPTH.div_ceil(BLOCK) * BAND / 2 * strips::PADDING;
 
-    /// The number of independent work items. Together they are the whole product, in any order.
-    pub fn tiles(&self) -> usize {
-        let Cut { down, across, .. } = self.cut();
+    /// The number of independent work items for so many workers. Together they are the whole product, in any order.
+    pub fn tiles(&self, workers: usize) -> usize {
+        let Cut { down, across } = self.cut(workers);
         down * across
     }
 
-    fn cut(&self) -> Cut {
-        let units = self.columns.div_ceil(UNIT * PANEL);
-        let bands = self.rows.div_ceil(BAND);
-        let wide = units.div_ceil(TILE_UNITS);
-        if wide == 0 || bands == 0 {
-            return Cut { down: 0, across: 0, order: Order::Across };
+    fn cut(&self, workers: usize) -> Cut {
+        let slivers = self.columns.div_ceil(SLIVER * PANEL);
+        if slivers == 0 || self.rows == 0 {
+            return Cut { down: 0, across: 0 };
         }
-        let (down, order) = if self.k <= RESIDENT {
-            (ENOUGH_TILES.div_ceil(wide).clamp(bands.div_ceil(TALLEST), bands), Order::Across)
-        } else {
-            (bands, Order::Down)
-        };
-        Cut { down, across: wide.max(ENOUGH_TILES.div_ceil(down).min(units)), order }
+        let enough = EACH * workers;
+        if self.rows <= FEW_ROWS {
+            return Cut { down: 1, across: slivers.min(enough) };
+        }
+        let bands = self.rows.div_ceil(BAND);
+        let narrowest = NARROWEST[usize::from(self.k > DEPTH)];
+        let across = if workers == 1 { 1 } else { enough.div_ceil(bands).min(slivers.div_ceil(narrowest)) };
+        let down = bands.max(workers.div_ceil(across).min(self.rows.div_ceil(LOWEST)));
+        Cut { down, across }
     }
 
-    /// Computes tile number `tile` on `isa`, with at least [`Product::SCRATCH`] numbers of scratch, whose contents do
-    /// not matter.
+    /// Computes tile number `tile` of those for so many workers on `isa`.
     ///
     /// # Safety
-    /// The machine has `isa`; `tile < self.tiles()`. A, B, the bias and what `then` names are valid for reads and C for writes, at the
+    /// The machine has `isa`; `tile < self.tiles(workers)`. A, B, the bias and what `then` names are valid for reads and C for writes, at the
     /// sizes and strides that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the
-    /// same time, except other tiles of this product.
+    /// same time, except other tiles of this product. The desk has served this product alone.
+    pub unsafe fn run_tile(&self, isa: Isa, (tile, workers): (usize, usize), desk: &mut Desk<'_>) {
+        let Cut { down, across } = self.cut(workers);
+        let rows = part(self.rows, down, tile / across);
+        let slivers = part(self.columns.div_ceil(SLIVER * PANEL), across, tile % across);
+        debug_assert!(rows.len() <= BAND, "{} rows are more than a band", rows.len());
+        let tile = Tile { rows, slivers };
+        // SAFETY: the caller's promise; the tile lies inside the product, and its rows fit onto the desk.
+        unsafe { dispatch!(isa, run(self, &tile, desk)) }
+    }
+}
+
+/// Where a worker packs the A of one product. What was packed for one tile serves the next, if that has the same rows.
+pub struct Desk<'a> {
+    numbers: &'a mut [f32],
+    /// The rows whose whole k is packed.
+    packed: Option<Range<usize>>,
+}
+
+impl<'a> Desk<'a> {
+    /// With at least [`Product::SCRATCH`] numbers, whose contents do not matter.
     ///
     /// # Panics
-    /// If the scratch is too small.
-    pub unsafe fn run_tile(&self, isa: Isa, tile: usize, scratch: &mut [f32]) {
-        assert!(scratch.len() >= Self::SCRATCH, "a tile needs {} numbers of scratch", Self::SCRATCH);
-        let Cut { down, across, order } = self.cut();
-        let (i, j) = match order {
-            Order::Across => (tile / across, tile % across),
-            Order::Down => (tile % down, tile / down),
-        };
-        let strips = part(self.rows.div_ceil(STRIP), down, i);
-        let units = part(self.columns.div_ceil(UNIT * PANEL), across, j);
-        let panel_end = self.columns.div_ceil(PANEL).min(units.end * UNIT);
-        let bands = (strips.len() * STRIP).div_ceil(BAND);
-        for band in 0..bands {
-            let band = part(strips.len(), bands, band);
-            let tile = Tile {
-                row: (strips.start + band.start) * STRIP,
-                row_end: self.rows.min((strips.start + band.end) * STRIP),
-                panel: units.start * UNIT,
-                panel_end,
-                scratch: scratch.as_mut_ptr(),
-            };
-            // SAFETY: the caller's promise; the tile lies inside the product.
-            unsafe { dispatch!(isa, run(self, &tile)) }
-        }
+    /// If there are less.
+    pub fn new(numbers: &'a mut [f32]) -> Self {
+        assert!(numbers.len() >= Product::SCRATCH, "a tile needs {} numbers", Product::SCRATCH);
+        Self { numbers, packed: None }
     }
 }
 

@@ -1,9 +1,9 @@
-//! B in panels: sixteen columns side by side for k = 0, then for k = 1, and so on; the panels one after the other.
+//! B in slivers: three panels of sixteen columns side by side for k = 0, then for k = 1, and so on; the slivers one after the other.
 //!
-//! The layout is the same for every instruction set, so packed weights never depend on the machine. The last panel is
-//! filled up with zeros, which are multiplied and never stored.
+//! The layout is the same for every instruction set, so packed weights never depend on the machine. The last sliver has as many panels
+//! as are left, and the last panel is filled up with zeros, which are multiplied and never stored.
 
-use super::{Matrix, PANEL};
+use super::{Matrix, PANEL, SLIVER};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::Lanes;
@@ -71,10 +71,7 @@ impl Packed {
     }
 }
 
-/// Panels in a part of a packing: read row by row, B then gives 256 bytes at a time.
-const PART: usize = 4;
-
-/// The packing of B, described, for weights that change at every step: [`Packing::run_part`] packs a few panels, on any
+/// The packing of B, described, for weights that change at every step: [`Packing::run_part`] packs a sliver, on any
 /// thread, into memory that is already there.
 #[derive(Clone, Copy, Debug)]
 pub struct Packing {
@@ -96,7 +93,7 @@ unsafe impl Sync for Packing {}
 impl Packing {
     /// The number of independent work items.
     pub fn parts(&self) -> usize {
-        self.columns.div_ceil(PART * PANEL)
+        self.columns.div_ceil(SLIVER * PANEL)
     }
 
     /// Packs part number `part` on `isa`.
@@ -115,27 +112,24 @@ impl Packing {
 #[inline(always)]
 unsafe fn pack_part<L: Lanes>(packing: &Packing, part: usize) {
     let Packing { k, columns, b, to } = *packing;
-    let first = part * PART;
-    let last = (first + PART).min(columns.div_ceil(PANEL));
-    // SAFETY: the caller's promise; each panel has one to sixteen columns, and room for sixteen.
+    let first = part * SLIVER * PANEL;
+    let width = (columns - first).min(SLIVER * PANEL);
+    let step_width = width.next_multiple_of(PANEL);
+    // SAFETY: the caller's promise; a step of the sliver has one to 48 columns, and room for whole panels.
     unsafe {
-        if b.column == 1 {
-            for step in 0..k {
-                for panel in first..last {
-                    let width = (columns - panel * PANEL).min(PANEL);
-                    let x = L::load_first(b.start.add(step * b.row + panel * PANEL), width);
-                    x.store(to.add((panel * k + step) * PANEL));
+        let to = to.add(first * k);
+        for step in 0..k {
+            let from = b.start.add(step * b.row + first * b.column);
+            let to = to.add(step * step_width);
+            if b.column == 1 {
+                let mut at = 0;
+                while at < width {
+                    L::load_first(from.add(at), (width - at).min(PANEL)).store(to.add(at));
+                    at += PANEL;
                 }
-            }
-        } else {
-            for panel in first..last {
-                let width = (columns - panel * PANEL).min(PANEL);
-                for step in 0..k {
-                    let from = b.start.add(step * b.row + panel * PANEL * b.column);
-                    let to = to.add((panel * k + step) * PANEL);
-                    for j in 0..PANEL {
-                        *to.add(j) = if j < width { *from.add(j * b.column) } else { 0.0 };
-                    }
+            } else {
+                for column in 0..step_width {
+                    *to.add(column) = if column < width { *from.add(column * b.column) } else { 0.0 };
                 }
             }
         }

@@ -117,11 +117,13 @@ impl Case {
             then,
         };
         let mut scratch = vec![f32::NAN; Product::SCRATCH];
-        let mut tiles: Vec<usize> = (0..product.tiles()).collect();
+        let mut desk = Desk::new(&mut scratch);
+        let workers = 1 + random.below(5);
+        let mut tiles: Vec<usize> = (0..product.tiles(workers)).collect();
         random.shuffle(&mut tiles);
         for tile in tiles {
             // SAFETY: `isa` is available, and the vectors have the sizes and strides that the product says.
-            unsafe { product.run_tile(isa, tile, &mut scratch) };
+            unsafe { product.run_tile(isa, (tile, workers), &mut desk) };
         }
         c
     }
@@ -231,8 +233,10 @@ fn weights_and_matrices_pack_alike() {
             let from_rows = pack(Matrix::rows(b.as_ptr(), columns));
             let from_weight = pack(Matrix::transposed(weight.as_ptr(), k));
             for at in 0..Packed::len(k, columns) {
-                let (panel, step, column) = (at / (k * PANEL), at / PANEL % k, at % PANEL);
-                let j = panel * PANEL + column;
+                let first = at / (k * SLIVER * PANEL) * SLIVER * PANEL;
+                let width = (columns - first).next_multiple_of(PANEL).min(SLIVER * PANEL);
+                let (step, column) = ((at - first * k) / width, (at - first * k) % width);
+                let j = first + column;
                 let expected = if j < columns { b[step * columns + j] } else { 0.0 };
                 assert_eq!(
                     [from_rows[at], from_weight[at]],
@@ -259,14 +263,15 @@ fn tiles_cover_everything_and_are_never_empty() {
             begin: Begin::Zero,
             then: Then::Nothing,
         };
-        let Cut { down, across, .. } = product.cut();
-        let (strips, units) = (rows.div_ceil(STRIP), columns.div_ceil(UNIT * PANEL));
-        for (len, count) in [(strips, down), (units, across)] {
-            let parts: Vec<_> = (0..count).map(|index| part(len, count, index)).collect();
-            assert!(parts.iter().all(|part| !part.is_empty()));
-            assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
-            assert_eq!((parts[0].start, parts[count - 1].end), (0, len));
+        for workers in [1, 2, 7, 64] {
+            let Cut { down, across } = product.cut(workers);
+            assert!(rows.div_ceil(down) <= BAND, "{rows} × {columns} for {workers}: {down} × {across}");
+            for (len, count) in [(rows, down), (columns.div_ceil(SLIVER * PANEL), across)] {
+                let parts: Vec<_> = (0..count).map(|index| part(len, count, index)).collect();
+                assert!(parts.iter().all(|part| !part.is_empty()));
+                assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+                assert_eq!((parts[0].start, parts[count - 1].end), (0, len));
+            }
         }
-        assert!(units.div_ceil(across) <= TILE_UNITS, "{rows} × {columns}: {down} × {across}");
     }
 }

@@ -53,6 +53,35 @@ pub(super) unsafe fn largest(x: __m256) -> f32 {
     }
 }
 
+/// Eight rows of eight columns, column by column: pairs of rows, then fours, within each half of a register; then the halves.
+///
+/// # Safety
+/// The machine has AVX.
+#[inline(always)]
+unsafe fn turned_eight(rows: [__m256; 8]) -> [__m256; 8] {
+    let (mut pairs, mut fours, mut eights) = (rows, rows, rows);
+    // SAFETY: the caller promises AVX.
+    unsafe {
+        for i in [0, 2, 4, 6] {
+            pairs[i] = _mm256_unpacklo_ps(rows[i], rows[i + 1]);
+            pairs[i + 1] = _mm256_unpackhi_ps(rows[i], rows[i + 1]);
+        }
+        // Column c of each half: rows 0 to 3 in `fours[c]`, rows 4 to 7 in `fours[4 + c]`.
+        for i in [0, 4] {
+            for half in [0, 1] {
+                let (upper, lower) = (pairs[i + half], pairs[i + half + 2]);
+                fours[i + 2 * half] = _mm256_shuffle_ps::<0x44>(upper, lower);
+                fours[i + 2 * half + 1] = _mm256_shuffle_ps::<0xEE>(upper, lower);
+            }
+        }
+        for c in 0..4 {
+            eights[c] = _mm256_permute2f128_ps::<0x20>(fours[c], fours[4 + c]);
+            eights[4 + c] = _mm256_permute2f128_ps::<0x31>(fours[c], fours[4 + c]);
+        }
+    }
+    eights
+}
+
 /// 2^n for integers `n` from −126 to 127.
 ///
 /// # Safety
@@ -220,6 +249,24 @@ impl Lanes for Avx2 {
             let (mantissa_high, exponent_high) = split(self.1);
             (Self(mantissa_low, mantissa_high), Self(exponent_low, exponent_high))
         }
+    }
+
+    #[inline(always)]
+    fn turned(rows: [Self; 8]) -> [Self; 8] {
+        let mut parts = [[rows[0].0; 8]; 2];
+        for i in 0..8 {
+            parts[0][i] = rows[i].0;
+            parts[1][i] = rows[i].1;
+        }
+        let mut turned = rows;
+        for (i, part) in parts.into_iter().enumerate() {
+            // SAFETY: the values prove the instructions.
+            let columns = unsafe { turned_eight(part) };
+            for j in 0..4 {
+                turned[4 * i + j] = Self(columns[2 * j], columns[2 * j + 1]);
+            }
+        }
+        turned
     }
 
     #[inline(always)]

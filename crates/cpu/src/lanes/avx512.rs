@@ -184,6 +184,46 @@ impl Lanes for Avx512 {
         }
     }
 
+    /// Pairs of rows, then fours, within each quarter of a register; then the quarters go where they belong.
+    #[inline(always)]
+    fn turned(rows: [Self; 8]) -> [Self; 8] {
+        // SAFETY: the values prove the instructions.
+        unsafe {
+            let mut pairs = [rows[0].0; 8];
+            for i in [0, 2, 4, 6] {
+                pairs[i] = _mm512_unpacklo_ps(rows[i].0, rows[i + 1].0);
+                pairs[i + 1] = _mm512_unpackhi_ps(rows[i].0, rows[i + 1].0);
+            }
+            // Column c of each quarter: rows 0 to 3 in `fours[c]`, rows 4 to 7 in `fours[4 + c]`.
+            let mut fours = pairs;
+            for i in [0, 4] {
+                for half in [0, 1] {
+                    let upper = _mm512_castps_pd(pairs[i + half]);
+                    let lower = _mm512_castps_pd(pairs[i + half + 2]);
+                    fours[i + 2 * half] = _mm512_castpd_ps(_mm512_unpacklo_pd(upper, lower));
+                    fours[i + 2 * half + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(upper, lower));
+                }
+            }
+            let first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
+            let last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
+            let mut turned = rows;
+            for c in [0, 2] {
+                for (quarters, to) in [(first, 0), (last, 4)] {
+                    let mut eights = [_mm512_setzero_ps(); 2];
+                    for next in [0, 1] {
+                        let upper = _mm512_castps_pd(fours[c + next]);
+                        let lower = _mm512_castps_pd(fours[4 + c + next]);
+                        eights[next] = _mm512_castpd_ps(_mm512_permutex2var_pd(upper, quarters, lower));
+                    }
+                    let [even, odd] = eights;
+                    turned[to + c / 2] = Self(_mm512_shuffle_f32x4::<0x44>(even, odd));
+                    turned[to + 2 + c / 2] = Self(_mm512_shuffle_f32x4::<0xEE>(even, odd));
+                }
+            }
+            turned
+        }
+    }
+
     #[inline(always)]
     fn halves(self) -> [Self; 2] {
         // SAFETY: the value proves the instructions.

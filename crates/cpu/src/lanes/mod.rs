@@ -169,6 +169,27 @@ pub trait Lanes:
     /// others, whatever their bits say.
     fn split(self) -> (Self, Self);
 
+    /// Eight rows of sixteen columns, column by column: each of the results has two columns of eight.
+    #[must_use]
+    #[inline(always)]
+    fn turned(rows: [Self; 8]) -> [Self; 8] {
+        let mut numbers = [[0.0; LANES]; 8];
+        for row in 0..8 {
+            numbers[row] = rows[row].to_array();
+        }
+        let mut turned = rows;
+        for pair in 0..8 {
+            let mut columns = [0.0; LANES];
+            for row in 0..8 {
+                columns[row] = numbers[row][2 * pair];
+                columns[8 + row] = numbers[row][2 * pair + 1];
+            }
+            // SAFETY: the rows prove the instructions; there are sixteen numbers.
+            turned[pair] = unsafe { Self::load(columns.as_ptr()) };
+        }
+        turned
+    }
+
     /// The bits of each lane as two numbers in `bf16`: those in the lower halves, and those in the upper ones.
     #[must_use]
     fn halves(self) -> [Self; 2];

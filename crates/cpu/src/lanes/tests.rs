@@ -294,6 +294,29 @@ fn sums_have_one_order_everywhere() {
 }
 
 #[test]
+fn eight_rows_are_turned_into_pairs_of_columns() {
+    let numbers: Vec<f32> = (0..8 * LANES).map(|i| i as f32).collect();
+    for isa in Isa::available() {
+        let mut turned = vec![0.0; 8 * LANES];
+        // SAFETY: `isa` is available; both vectors have eight rows.
+        unsafe {
+            dispatch!(isa, |L| {
+                let mut rows = [L::zero(); 8];
+                for (i, row) in rows.iter_mut().enumerate() {
+                    *row = L::load(numbers.as_ptr().add(i * LANES));
+                }
+                for (i, pair) in L::turned(rows).into_iter().enumerate() {
+                    pair.store(turned.as_mut_ptr().add(i * LANES));
+                }
+            });
+        }
+        for (i, &found) in turned.iter().enumerate() {
+            assert_eq!(found, numbers[i % 8 * LANES + i / 8], "row {} of column {} on {isa}", i % 8, i / 8);
+        }
+    }
+}
+
+#[test]
 fn powers_and_their_inverse() {
     for isa in Isa::available() {
         for n in -160..=140 {
