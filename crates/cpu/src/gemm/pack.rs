@@ -118,18 +118,23 @@ unsafe fn pack_part<L: Lanes>(packing: &Packing, part: usize) {
     // SAFETY: the caller's promise; a step of the sliver has one to 48 columns, and room for whole panels.
     unsafe {
         let to = to.add(first * k);
-        for step in 0..k {
-            let from = b.start.add(step * b.row + first * b.column);
-            let to = to.add(step * step_width);
-            if b.column == 1 {
-                let mut at = 0;
-                while at < width {
-                    L::load_first(from.add(at), (width - at).min(PANEL)).store(to.add(at));
-                    at += PANEL;
+        if b.column == 1 {
+            for step in 0..k {
+                for at in (0..width).step_by(PANEL) {
+                    let from = b.start.add(step * b.row + first + at);
+                    L::load_first(from, (width - at).min(PANEL)).store(to.add(step * step_width + at));
                 }
-            } else {
-                for column in 0..step_width {
-                    *to.add(column) = if column < width { *from.add(column * b.column) } else { 0.0 };
+            }
+        } else {
+            // Panel by panel: 48 columns, a multiple of some pages apart, would not stay in L1 together.
+            for at in (0..width).step_by(PANEL) {
+                for step in 0..k {
+                    let from = b.start.add(step * b.row + (first + at) * b.column);
+                    let to = to.add(step * step_width + at);
+                    for column in 0..PANEL {
+                        *to.add(column) =
+                            if at + column < width { *from.add(column * b.column) } else { 0.0 };
+                    }
                 }
             }
         }
