@@ -105,9 +105,14 @@ impl Data {
             let mut scratch = scratch[worker.index].lock().unwrap();
             for _ in 0..times {
                 let mut desk = Desk::new(&mut scratch);
-                // SAFETY: `isa` is available, and the buffers have the sizes that the product says.
-                worker.share(self.product.tiles(worker.count), |tile| unsafe {
-                    self.product.run_tile(isa, (tile, worker.count), &mut desk);
+                let tiles = self.product.tiles(worker.count);
+                let each = tiles.div_ceil(worker.count);
+                worker.deal(each, |owner, item| {
+                    let tile = owner * each + item;
+                    if tile < tiles {
+                        // SAFETY: `isa` is available, and the buffers have the sizes that the product says.
+                        unsafe { self.product.run_tile(isa, (tile, worker.count), &mut desk) };
+                    }
                 });
                 worker.barrier();
             }
