@@ -42,12 +42,15 @@ const DEPTH: usize = 768;
 const BLOCK: usize = 384;
 /// The most numbers that a step of all strips of a band takes: eight for each six rows.
 const PACKED_ROWS: usize = BAND.div_ceil(6) * 8;
+/// Rows, or columns, that are turned together, and not parted.
+const EIGHT: usize = 8;
 /// Up to here a product has few rows: it is a matter of reading B once, as fast as memory gives it.
 const FEW_ROWS: usize = 8;
 /// The fewest rows of a tile, where there are more.
 const LOWEST: usize = 32;
-/// The fewest slivers of a tile, where there are more, if A stays packed for the next one; and if every tile packs it.
-const NARROWEST: [usize; 2] = [2, 4];
+/// The fewest slivers of a tile, where there are more, if A stays packed for the next one; if every tile packs it; and if its rows are
+/// columns in memory, which takes longest.
+const NARROWEST: [usize; 3] = [2, 4, 8];
 /// So many tiles for each worker keep all of them busy to the end.
 const EACH: usize = 8;
 
@@ -142,10 +145,17 @@ impl Product {
             return Cut { down: 1, across: slivers.min(enough) };
         }
         let bands = self.rows.div_ceil(BAND);
-        let narrowest = NARROWEST[usize::from(self.k > DEPTH)];
+        let narrowest = match (self.k <= DEPTH, self.a.column == 1) {
+            (true, _) => NARROWEST[0],
+            (false, true) => NARROWEST[1],
+            (false, false) => NARROWEST[2],
+        };
         let across = if workers == 1 { 1 } else { enough.div_ceil(bands).min(slivers.div_ceil(narrowest)) };
-        let down = bands.max(workers.div_ceil(across).min(self.rows.div_ceil(LOWEST)));
-        Cut { down, across }
+        let lowest = self.rows.div_ceil(LOWEST);
+        let down = bands.max(workers.div_ceil(across).min(lowest));
+        // A few tiles are as many for each worker, if their rows can be.
+        let is_even = down * across >= enough || across.is_multiple_of(workers);
+        Cut { down: if is_even { down } else { down.next_multiple_of(workers).min(lowest) }, across }
     }
 
     /// Computes tile number `tile` of those for so many workers on `isa`.
@@ -156,7 +166,8 @@ impl Product {
     /// same time, except other tiles of this product. The desk has served this product alone.
     pub unsafe fn run_tile(&self, isa: Isa, (tile, workers): (usize, usize), desk: &mut Desk<'_>) {
         let Cut { down, across } = self.cut(workers);
-        let rows = part(self.rows, down, tile / across);
+        let rows = part(self.rows.div_ceil(EIGHT), down, tile / across);
+        let rows = rows.start * EIGHT..self.rows.min(rows.end * EIGHT);
         let slivers = part(self.columns.div_ceil(SLIVER * PANEL), across, tile % across);
         debug_assert!(rows.len() <= BAND, "{} rows are more than a band", rows.len());
         let tile = Tile { rows, slivers };

@@ -3,11 +3,13 @@
 //! The layout is the same for every instruction set, so packed weights never depend on the machine. The last sliver has as many panels
 //! as are left, and the last panel is filled up with zeros, which are multiplied and never stored.
 
-use super::{Matrix, PANEL, SLIVER};
+use super::{EIGHT, Matrix, PANEL, SLIVER};
 use crate::dispatch;
 use crate::isa::Isa;
-use crate::lanes::Lanes;
+use crate::lanes::{LANES, Lanes};
 use glassformer_tensor::Buffer;
+use std::ops::Range;
+use std::ptr::copy_nonoverlapping;
 
 /// B packed once, for weights that do not change.
 #[derive(Clone, Debug)]
@@ -71,7 +73,7 @@ impl Packed {
     }
 }
 
-/// The packing of B, described, for weights that change at every step: [`Packing::run_part`] packs a sliver, on any
+/// The packing of B, described, for weights that change at every step: [`Packing::run_part`] packs some of it, on any
 /// thread, into memory that is already there.
 #[derive(Clone, Copy, Debug)]
 pub struct Packing {
@@ -90,10 +92,13 @@ unsafe impl Send for Packing {}
 // SAFETY: as above.
 unsafe impl Sync for Packing {}
 
+/// Steps of k that a part of a B in rows has: so many rows are read at a time, each from end to end.
+const STEPS: usize = 8;
+
 impl Packing {
-    /// The number of independent work items.
+    /// The number of independent work items: of a B in rows some steps of k, else a sliver.
     pub fn parts(&self) -> usize {
-        self.columns.div_ceil(SLIVER * PANEL)
+        if self.b.column == 1 { self.k.div_ceil(STEPS) } else { self.columns.div_ceil(SLIVER * PANEL) }
     }
 
     /// Packs part number `part` on `isa`.
@@ -103,39 +108,81 @@ impl Packing {
     /// not overlap, and nobody else uses `to`, or writes B, at the same time, except other parts of this packing.
     pub unsafe fn run_part(&self, isa: Isa, part: usize) {
         // SAFETY: the caller's promise.
-        unsafe { dispatch!(isa, pack_part(self, part)) }
+        unsafe {
+            if self.b.column == 1 {
+                dispatch!(isa, pack_steps(self, part * STEPS..self.k.min((part + 1) * STEPS)));
+            } else {
+                dispatch!(isa, pack_sliver(self, part));
+            }
+        }
+    }
+
+    /// Where a sliver lies, and its columns.
+    #[inline(always)]
+    fn sliver(&self, sliver: usize) -> (*mut f32, Range<usize>) {
+        let first = sliver * SLIVER * PANEL;
+        (self.to.wrapping_add(first * self.k), first..self.columns.min(first + SLIVER * PANEL))
     }
 }
 
+/// Some steps of all slivers, where the columns of B are contiguous.
+///
 /// # Safety
 /// As for [`Packing::run_part`].
 #[inline(always)]
-unsafe fn pack_part<L: Lanes>(packing: &Packing, part: usize) {
-    let Packing { k, columns, b, to } = *packing;
-    let first = part * SLIVER * PANEL;
-    let width = (columns - first).min(SLIVER * PANEL);
-    let step_width = width.next_multiple_of(PANEL);
-    // SAFETY: the caller's promise; a step of the sliver has one to 48 columns, and room for whole panels.
-    unsafe {
-        let to = to.add(first * k);
-        if b.column == 1 {
-            for step in 0..k {
-                for at in (0..width).step_by(PANEL) {
-                    let from = b.start.add(step * b.row + first + at);
-                    L::load_first(from, (width - at).min(PANEL)).store(to.add(step * step_width + at));
+unsafe fn pack_steps<L: Lanes>(packing: &Packing, steps: Range<usize>) {
+    for sliver in 0..packing.columns.div_ceil(SLIVER * PANEL) {
+        let (to, columns) = packing.sliver(sliver);
+        let width = columns.len().next_multiple_of(PANEL);
+        for step in steps.clone() {
+            // SAFETY: the caller's promise; a step of the sliver has one to 48 columns, and room for whole panels.
+            unsafe {
+                let from = packing.b.start.add(step * packing.b.row + columns.start);
+                let to = to.add(step * width);
+                for at in (0..columns.len()).step_by(PANEL) {
+                    L::load_first(from.add(at), (columns.len() - at).min(PANEL)).store(to.add(at));
                 }
             }
-        } else {
-            // Panel by panel: 48 columns, a multiple of some pages apart, would not stay in L1 together.
-            for at in (0..width).step_by(PANEL) {
-                for step in 0..k {
-                    let from = b.start.add(step * b.row + (first + at) * b.column);
-                    let to = to.add(step * step_width + at);
-                    for column in 0..PANEL {
-                        *to.add(column) =
-                            if at + column < width { *from.add(column * b.column) } else { 0.0 };
-                    }
+        }
+    }
+}
+
+/// One sliver, wherever the columns of B are.
+///
+/// # Safety
+/// As for [`Packing::run_part`].
+#[inline(always)]
+unsafe fn pack_sliver<L: Lanes>(packing: &Packing, sliver: usize) {
+    let Packing { k, b, .. } = *packing;
+    let (to, columns) = packing.sliver(sliver);
+    let (width, whole) = (columns.len(), columns.len().next_multiple_of(PANEL));
+    // Eight columns at a time: 48, a multiple of some pages apart, would not stay in L1 together.
+    for at in (0..whole).step_by(EIGHT) {
+        let some = width.saturating_sub(at).min(EIGHT);
+        // SAFETY: the caller's promise; a step of the sliver has room for whole panels, and sixteen steps are read where there are as many.
+        unsafe {
+            let from = b.start.wrapping_add((columns.start + at) * b.column);
+            let mut step = 0;
+            while b.row == 1 && some == EIGHT && step + LANES <= k {
+                let mut numbers = [L::zero(); EIGHT];
+                for (column, numbers) in numbers.iter_mut().enumerate() {
+                    *numbers = L::load(from.add(column * b.column + step));
                 }
+                for (pair, two) in L::turned(numbers).into_iter().enumerate() {
+                    let two = two.to_array();
+                    let to = to.add((step + 2 * pair) * whole + at);
+                    copy_nonoverlapping(two.as_ptr(), to, EIGHT);
+                    copy_nonoverlapping(two.as_ptr().add(EIGHT), to.add(whole), EIGHT);
+                }
+                step += LANES;
+            }
+            while step < k {
+                for column in 0..EIGHT {
+                    let number =
+                        if column < some { *from.add(column * b.column + step * b.row) } else { 0.0 };
+                    *to.add(step * whole + at + column) = number;
+                }
+                step += 1;
             }
         }
     }

@@ -1,9 +1,10 @@
 //! A in strips: a few rows side by side for every step of k, in the order in which a register tile reads them.
 
-use super::Matrix;
 use super::micro::{Registers, prefetch_l2};
+use super::{EIGHT, Matrix};
 use crate::lanes::LANES;
 use std::ops::Range;
+use std::ptr::copy_nonoverlapping;
 
 /// Some rows of A over some steps of k, in strips one behind the other.
 pub(super) struct Strips {
@@ -31,8 +32,6 @@ impl Strips {
 
 /// Numbers between strips: a line, or else the same step of all of them would want the same place of the nearest cache.
 pub(super) const PADDING: usize = 16;
-/// How many columns ahead A is fetched where they are contiguous: the next one is on another page.
-const AHEAD: usize = 16;
 
 /// Packs the first `rows` rows of A.
 ///
@@ -40,76 +39,111 @@ const AHEAD: usize = 16;
 /// The machine has `L`'s instructions; A is valid for reads of so many rows and steps, and there is room for the strips.
 #[inline(always)]
 pub(super) unsafe fn pack<L: Registers>(a: Matrix, rows: usize, strips: &Strips) {
-    // SAFETY: the caller's promise.
+    // SAFETY: the caller's promise. Functions of their own: inlined, they had no registers left, and counted in memory.
     unsafe {
         if a.column == 1 {
-            for strip in 0..strips.count {
-                turn::<L>(a, strips.rows(strip, rows), strips.steps, strips.at(strip, L::STRIDE));
-            }
+            L::enter(
+                #[inline(always)]
+                || turn::<L>(a, rows, strips),
+            );
         } else {
-            gather::<L>(a, rows, strips);
+            L::enter(
+                #[inline(always)]
+                || gather::<L>(a, rows, strips),
+            );
         }
     }
 }
 
-/// One strip of a matrix in rows, while the next one is fetched.
+/// The strips of a matrix in rows, one by one, while the next one is fetched.
 ///
 /// # Safety
 /// As for [`pack`].
 #[inline(always)]
-unsafe fn turn<L: Registers>(a: Matrix, rows: Range<usize>, steps: usize, to: *mut f32) {
-    // SAFETY: the caller's promise; sixteen steps are read and written where there are as many, and one by one elsewhere.
-    unsafe {
-        let from = a.start.add(rows.start * a.row);
-        let mut step = 0;
-        while L::STRIDE == 8 && step + LANES <= steps {
-            let mut numbers = [L::zero(); 8];
-            for (row, numbers) in numbers.iter_mut().enumerate() {
-                if row < rows.len() {
-                    *numbers = L::load(from.add(row * a.row + step));
-                    prefetch_l2(from.wrapping_add((row + rows.len()) * a.row + step));
+unsafe fn turn<L: Registers>(a: Matrix, rows: usize, strips: &Strips) {
+    for strip in 0..strips.count {
+        let rows = strips.rows(strip, rows);
+        // SAFETY: the caller's promise; sixteen steps of eight rows are read and written where there are as many.
+        unsafe {
+            let from = a.start.add(rows.start * a.row);
+            let to = strips.at(strip, L::STRIDE);
+            let mut step = 0;
+            while L::STRIDE == EIGHT && step + LANES <= strips.steps {
+                let from = from.add(step);
+                // Eight is nearly always the number, and known to the compiler here.
+                let numbers = match rows.len() {
+                    EIGHT => load_rows::<L>(from, a.row, EIGHT),
+                    some => load_rows::<L>(from, a.row, some),
+                };
+                for (pair, columns) in L::turned(numbers).into_iter().enumerate() {
+                    columns.store(to.add(step * EIGHT + pair * LANES));
                 }
+                step += LANES;
             }
-            let turned = L::turned(numbers);
-            for (pair, numbers) in turned.into_iter().enumerate() {
-                numbers.store(to.add(step * 8 + pair * LANES));
-            }
-            step += LANES;
-        }
-        while step < steps {
-            for row in 0..rows.len() {
-                *to.add(step * L::STRIDE + row) = *from.add(row * a.row + step);
-            }
-            step += 1;
+            one_by_one::<L>(Matrix { start: from, ..a }, rows.len(), step..strips.steps, to);
         }
     }
 }
 
-/// All strips of any other matrix, step by step.
+/// Sixteen numbers of each of `some` rows, and zeros for the others, while the next rows are fetched.
+///
+/// # Safety
+/// The machine has `L`'s instructions, and the rows are valid for so many reads.
+#[inline(always)]
+unsafe fn load_rows<L: Registers>(from: *const f32, stride: usize, some: usize) -> [L; EIGHT] {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut numbers = [L::zero(); EIGHT];
+        for (row, numbers) in numbers.iter_mut().enumerate() {
+            if row < some {
+                *numbers = L::load(from.add(row * stride));
+                prefetch_l2(from.wrapping_add((row + some) * stride));
+            }
+        }
+        numbers
+    }
+}
+
+/// The strips of any other matrix, sixteen steps at a time, while the next sixteen are fetched: each is on another page.
 ///
 /// # Safety
 /// As for [`pack`].
 #[inline(always)]
 unsafe fn gather<L: Registers>(a: Matrix, rows: usize, strips: &Strips) {
-    for step in 0..strips.steps {
-        let column = a.start.wrapping_add(step * a.column);
-        for row in (0..rows).step_by(LANES) {
-            prefetch_l2(column.wrapping_add(AHEAD * a.column + row * a.row));
-        }
+    let steps = strips.steps;
+    let mut first = 0;
+    while first < steps {
+        let end = steps.min(first + LANES);
         for strip in 0..strips.count {
-            let rows = strips.rows(strip, rows);
-            let to = strips.at(strip, L::STRIDE).wrapping_add(step * L::STRIDE);
-            // SAFETY: the caller's promise; a strip has no more rows than its stride is.
+            let some = strips.rows(strip, rows);
+            // SAFETY: the caller's promise; eight rows are read where there are as many, and a strip has places for eight.
             unsafe {
-                let from = column.add(rows.start * a.row);
-                if a.row == 1 {
-                    L::load_first(from, rows.len()).store_first(to, rows.len());
-                } else {
-                    for row in 0..rows.len() {
-                        *to.add(row) = *from.add(row * a.row);
+                let from = a.start.add(some.start * a.row);
+                let to = strips.at(strip, L::STRIDE);
+                if L::STRIDE == EIGHT && a.row == 1 && some.start + EIGHT <= rows {
+                    for step in first..end {
+                        prefetch_l2(from.wrapping_add((step + LANES) * a.column));
+                        copy_nonoverlapping(from.add(step * a.column), to.add(step * EIGHT), EIGHT);
                     }
+                } else {
+                    one_by_one::<L>(Matrix { start: from, ..a }, some.len(), first..end, to);
                 }
             }
+        }
+        first = end;
+    }
+}
+
+/// Some steps of a strip.
+///
+/// # Safety
+/// As for [`pack`].
+#[inline(always)]
+unsafe fn one_by_one<L: Registers>(a: Matrix, rows: usize, steps: Range<usize>, to: *mut f32) {
+    for step in steps {
+        for row in 0..rows {
+            // SAFETY: the caller's promise.
+            unsafe { *to.add(step * L::STRIDE + row) = *a.start.add(row * a.row + step * a.column) };
         }
     }
 }
