@@ -8,6 +8,7 @@
 
 use std::marker::PhantomData;
 
+use crate::gemm::prefetch_l2;
 use crate::lanes::bend::{Bend, Bent, with_bend};
 use crate::lanes::{LANES, Lanes};
 
@@ -85,6 +86,19 @@ impl<B: Bend> Two for Sloped<B> {
 }
 
 impl Then {
+    /// Asks for what it will read beside a part of C.
+    #[inline(always)]
+    pub(crate) fn fetch(self, part: &Part) {
+        if let Self::Add(other) | Self::Gate(_, other) | Self::Slope(_, other) = self {
+            let start = other.start.wrapping_add(part.corner[0] * other.stride + part.corner[1]);
+            for row in 0..part.rows {
+                for at in (0..part.columns).step_by(LANES) {
+                    prefetch_l2(start.wrapping_add(row * other.stride + at));
+                }
+            }
+        }
+    }
+
     /// Does it to a part of C.
     ///
     /// # Safety

@@ -145,8 +145,11 @@ unsafe fn run_sliver<L: Registers>(
             // SAFETY: the caller's promise; every address lies inside the desk, B, C or the bias; what lies ahead is only
             // prefetched.
             unsafe {
-                let first = tile.rows.start + rows.start;
-                let micro = product.micro(a, first, panel..panel + width, block.clone(), begin);
+                let rows = tile.rows.start + rows.start..tile.rows.start + rows.end;
+                if block.end == product.k {
+                    product.then.fetch(&product.part(rows.clone(), panel..panel + width));
+                }
+                let micro = product.micro(a, rows.start, panel..panel + width, block.clone(), begin);
                 multiply::<L>(rows.len(), width, &micro);
             }
         }
@@ -160,14 +163,7 @@ unsafe fn run_sliver<L: Registers>(
 /// As for [`run`].
 #[inline(always)]
 unsafe fn then<L: Registers>(product: &Product, tile: &Tile, panels: Range<usize>) {
-    let corner = [tile.rows.start, panels.start * PANEL];
-    let part = Part {
-        corner,
-        rows: tile.rows.len(),
-        columns: product.columns.min(panels.end * PANEL) - corner[1],
-        c: product.c.wrapping_add(corner[0] * product.c_stride + corner[1]),
-        stride: product.c_stride,
-    };
+    let part = product.part(tile.rows.clone(), panels);
     // SAFETY: the caller's promise.
     unsafe {
         L::enter(
@@ -182,6 +178,19 @@ impl Product {
     #[inline(always)]
     fn panels(&self) -> usize {
         self.columns.div_ceil(PANEL)
+    }
+
+    /// Some panels of some rows of C.
+    #[inline(always)]
+    fn part(&self, rows: Range<usize>, panels: Range<usize>) -> Part {
+        let corner = [rows.start, panels.start * PANEL];
+        Part {
+            corner,
+            rows: rows.len(),
+            columns: self.columns.min(panels.end * PANEL) - corner[1],
+            c: self.c.wrapping_add(corner[0] * self.c_stride + corner[1]),
+            stride: self.c_stride,
+        }
     }
 
     /// Where a panel of B is at a step of k, and how far apart its steps are.
