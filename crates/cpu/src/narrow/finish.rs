@@ -124,32 +124,38 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(
     from: usize,
     to: usize,
 ) {
-    let (c, columns) = (place.part.c.wrapping_add(column), place.columns(column));
-    for row in from..to {
-        let sums = sums.cast::<f32>().wrapping_add(row * place.width);
-        let to = match place.target {
-            Target::Wide | Target::Far => c.wrapping_add(row * place.part.stride),
-            // Narrow numbers are made where the sums are.
-            Target::Tiles(_) | Target::Halves(_) => sums,
-        };
-        let mut at = 0;
-        // SAFETY: the caller's promise; `at` stays below the part's columns.
-        unsafe {
-            while at + 2 * LINES <= columns {
-                for at in [at, at + LINES] {
-                    let columns = N::columns::<L>(place, column + at, LINES);
-                    let x = N::at(place, columns, sums.add(at), row, column + at, LINES);
-                    F::at(x, place, row, column + at, LINES).store(to.add(at));
+    let columns = place.columns(column);
+    let (rows, sums) = (from..to, sums.cast::<f32>());
+    let (c, stride) = match place.target {
+        Target::Wide | Target::Far => (place.part.c.wrapping_add(column), place.part.stride),
+        // Narrow numbers are made where the sums are.
+        Target::Tiles(_) | Target::Halves(_) => (sums, place.width),
+    };
+    let mut at = 0;
+    // SAFETY: the caller's promise; `at` stays below the part's columns.
+    unsafe {
+        while at + 2 * LINES <= columns {
+            let left = N::columns::<L>(place, column + at, LINES);
+            let right = N::columns::<L>(place, column + at + LINES, LINES);
+            for row in rows.clone() {
+                for (at, columns) in [(at, left), (at + LINES, right)] {
+                    let x = N::at(place, columns, sums.add(row * place.width + at), row, column + at, LINES);
+                    F::at(x, place, row, column + at, LINES).store(c.add(row * stride + at));
                 }
-                at += 2 * LINES;
             }
-            while at < columns {
-                let some = LINES.min(columns - at);
-                let columns = N::columns::<L>(place, column + at, some);
-                let x = N::at(place, columns, sums.add(at), row, column + at, some);
-                F::at(x, place, row, column + at, some).store_first(to.add(at), some);
-                at += LINES;
+            at += 2 * LINES;
+        }
+        while at < columns {
+            let some = LINES.min(columns - at);
+            let columns = N::columns::<L>(place, column + at, some);
+            for row in rows.clone() {
+                let x = N::at(place, columns, sums.add(row * place.width + at), row, column + at, some);
+                F::at(x, place, row, column + at, some).store_first(c.add(row * stride + at), some);
             }
+            at += LINES;
+        }
+        for row in rows {
+            let sums = sums.add(row * place.width);
             match place.target {
                 Target::Wide | Target::Far => {}
                 Target::Tiles(tiles) => narrow::<L>(place, column, sums, row, tiles),

@@ -36,7 +36,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
         // SAFETY: the caller's promise.
         return unsafe { by_unpacked_lines(product, dot, item) };
     }
-    let (mut sums, mut place) = (Sums::ZERO, Flipped::PLACE);
+    let (mut sums, mut flipped) = (Sums::ZERO, Flipped::PLACE);
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let asks =
         ASKING.contains(&item.rows.len()) && product.tiles() >= LONG && vector::asks(dot, product.format);
@@ -45,25 +45,26 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
             let strips = strips(index);
             let mut ahead =
                 if asks { look_ahead(&strips, item, (&units, index), next) } else { Ahead::NOTHING };
+            let panels = strips.panels(&units);
             for row in strips.starts() {
-                let panels = strips.panels(&units);
-                let patch = strips.patch(row, panels.start, &raw mut sums);
+                let place = strips.place(row, &panels);
+                let first = strips.patch(row, panels.start, &raw mut sums);
                 // SAFETY: the caller's promise.
-                let a = unsafe { vector::left(dot, product.format, &patch, &mut place) };
-                for panel in panels.step_by(Shape::Wide.across()) {
+                let a = unsafe { vector::left(dot, product.format, &first, &mut flipped) };
+                for panel in panels.clone().step_by(Shape::Wide.across()) {
+                    let column = (panel - panels.start) * LINES;
                     let beyond = (!asks && row == item.rows.start).then(|| {
                         let jump = jump(product, item, panel, next);
                         Beyond { left: product.tiles() - strips.steps.start, jump }
                     });
-                    let place = strips.place_of_one(row, panel);
                     // SAFETY: the caller's promise.
                     unsafe {
                         if strips.goes_on() {
-                            dispatch!(dot.isa(), |L| place.load::<L>(0, &raw mut sums));
+                            dispatch!(dot.isa(), |L| place.load::<L>(column, &raw mut sums));
                         }
-                        let patch = Patch { a, beyond, ..strips.patch(row, panel, &raw mut sums) };
+                        let patch = Patch { a, beyond, ..first.at(panel - panels.start) };
                         vector::multiply(dot, product.format, &patch, &mut ahead);
-                        place.store(&raw mut sums);
+                        place.finish(column)(&place, column, &raw mut sums, 0, place.part.rows);
                     }
                 }
             }

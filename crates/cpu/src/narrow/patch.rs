@@ -71,6 +71,15 @@ pub(super) struct Patch {
     pub sums: *mut Sums,
 }
 
+impl Patch {
+    /// The patch so many panels further on in the same rows.
+    #[inline(always)]
+    pub fn at(&self, panels: usize) -> Self {
+        let (b, shift) = (self.b.wrapping_add(panels * self.stride), self.shift.wrapping_add(panels * LINES));
+        Self { b, shift, ..*self }
+    }
+}
+
 /// Where B goes on: behind the last tile of its panels, with those of another unit.
 #[derive(Clone, Copy)]
 pub(super) struct Beyond {
