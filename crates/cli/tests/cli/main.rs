@@ -12,7 +12,7 @@ mod quantize;
 mod tasks;
 mod writing;
 
-use std::io::Write;
+use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -72,11 +72,13 @@ fn run(args: &[&str]) -> Ran {
     finish(&mut command(args))
 }
 
-/// Runs with `input` on standard input.
+/// Runs with `input` on standard input. Who refuses its arguments may be gone before it is written.
 fn run_with_input(args: &[&str], input: &[u8]) -> Ran {
     let mut child =
         command(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
+    if let Err(error) = child.stdin.take().unwrap().write_all(input) {
+        assert_eq!(error.kind(), ErrorKind::BrokenPipe, "{error}");
+    }
     let output = child.wait_with_output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
