@@ -8,9 +8,8 @@
 
 use std::marker::PhantomData;
 
-use crate::gemm::prefetch_l2;
 use crate::lanes::bend::{Bend, Bent, with_bend};
-use crate::lanes::{LANES, Lanes};
+use crate::lanes::{LANES, Lanes, prefetch_l2};
 
 /// What is done to every number x of C, after the bias was added.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,7 +6,7 @@ use super::{Begin, Matrix, PANEL, SLIVER};
 use crate::lanes::dispatch::{on_avx2, on_avx512};
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx2, Avx512};
-use crate::lanes::{Lanes, Scalar};
+use crate::lanes::{Lanes, Scalar, prefetch, prefetch_l2};
 #[cfg(target_arch = "aarch64")]
 use crate::lanes::{Neon, dispatch::on_neon};
 
@@ -336,30 +336,4 @@ unsafe fn load<L: Lanes, const P: usize>(row: *const f32, p: usize, last: usize)
             L::load_first(row.add(p * PANEL), last)
         }
     }
-}
-
-/// Asks for a cache line in L1. Any address will do: what is not there is not fetched.
-#[inline(always)]
-pub(crate) fn prefetch(address: *const f32) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: prefetching reads nothing, and every x86-64 machine has the instruction.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T0>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
-}
-
-/// Asks for a cache line in L2.
-#[inline(always)]
-pub(crate) fn prefetch_l2(address: *const f32) {
-    #[cfg(target_arch = "x86_64")]
-    // SAFETY: as for `prefetch`.
-    unsafe {
-        use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
-        _mm_prefetch::<_MM_HINT_T1>(address.cast());
-    }
-    #[cfg(not(target_arch = "x86_64"))]
-    let _ = address;
 }

@@ -26,7 +26,6 @@ mod strips;
 mod tests;
 mod tile;
 
-pub(crate) use micro::{prefetch, prefetch_l2};
 pub use pack::{Packed, Packing};
 
 /// Columns in a panel of packed B: one value of [`crate::lanes::Lanes`].

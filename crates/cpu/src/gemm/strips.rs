@@ -1,8 +1,8 @@
 //! A in strips: a few rows side by side for every step of k, in the order in which a register tile reads them.
 
-use super::micro::{Registers, prefetch_l2};
+use super::micro::Registers;
 use super::{EIGHT, Matrix};
-use crate::lanes::LANES;
+use crate::lanes::{LANES, prefetch_l2};
 use std::ops::Range;
 use std::ptr::copy_nonoverlapping;
 

@@ -5,9 +5,8 @@ use glassformer_graph::{Ask, Sum, offer};
 
 use super::row::{Sums, load, sums};
 use crate::dispatch;
-use crate::gemm::prefetch;
 use crate::isa::Isa;
-use crate::lanes::{LANES, Lanes, exp};
+use crate::lanes::{LANES, Lanes, exp, prefetch};
 
 /// Numbers that are looked at together.
 const BLOCK: usize = 4 * LANES;

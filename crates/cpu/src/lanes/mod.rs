@@ -62,6 +62,7 @@ pub(crate) mod halves;
 mod maths;
 #[cfg(target_arch = "aarch64")]
 mod neon;
+mod prefetch;
 mod scalar;
 
 #[cfg(target_arch = "x86_64")]
@@ -71,6 +72,7 @@ pub use avx512::Avx512;
 pub use maths::{erf, exp, ln, sigmoid, tanh};
 #[cfg(target_arch = "aarch64")]
 pub use neon::Neon;
+pub(crate) use prefetch::{prefetch, prefetch_l2};
 pub use scalar::Scalar;
 
 /// How many numbers a value of [`Lanes`] holds.

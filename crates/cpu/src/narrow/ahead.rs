@@ -3,7 +3,7 @@
 
 use super::LINE;
 use super::coming::{Coming, PANELS};
-use crate::gemm::prefetch_l2;
+use crate::lanes::prefetch_l2;
 use std::ops::Range;
 
 /// How many steps ahead few rows ask for B: by itself, the machine begins anew with each page.

@@ -9,8 +9,7 @@ use super::ahead::{Ahead, Ask, Nothing};
 use super::patch::{Patch, Shape, Sums};
 use super::{Dot, Format, LINE, LINES, SCALED, TILE};
 use crate::dispatch;
-use crate::gemm::prefetch;
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, prefetch};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
