@@ -265,8 +265,12 @@ fn tiles_cover_everything_and_are_never_empty() {
         };
         for workers in [1, 2, 7, 64] {
             let Cut { down, across } = product.cut(workers);
-            assert!(rows.div_ceil(down) <= BAND, "{rows} × {columns} for {workers}: {down} × {across}");
-            for (len, count) in [(rows, down), (columns.div_ceil(SLIVER * PANEL), across)] {
+            let eights = rows.div_ceil(EIGHT);
+            assert!(
+                eights.div_ceil(down) * EIGHT <= BAND,
+                "{rows} × {columns} for {workers}: {down} × {across}"
+            );
+            for (len, count) in [(eights, down), (columns.div_ceil(SLIVER * PANEL), across)] {
                 let parts: Vec<_> = (0..count).map(|index| part(len, count, index)).collect();
                 assert!(parts.iter().all(|part| !part.is_empty()));
                 assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
