@@ -103,14 +103,14 @@ impl Place {
         self.finish[usize::from(self.part.columns < column + self.width)]
     }
 
-    /// Gives the sums of the only patch to C.
+    /// Gives the sums of the patch at `column` to C.
     ///
     /// # Safety
     /// As [`Rows`] says.
     #[inline(always)]
-    pub unsafe fn store(&self, sums: *mut Sums) {
+    pub unsafe fn store(&self, column: usize, sums: *mut Sums) {
         // SAFETY: the caller's promise.
-        unsafe { self.finish(0)(self, 0, sums, 0, self.part.rows) }
+        unsafe { self.finish(column)(self, column, sums, 0, self.part.rows) }
     }
 }
 

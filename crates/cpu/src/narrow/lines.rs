@@ -40,7 +40,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let asks =
         ASKING.contains(&item.rows.len()) && product.tiles() >= LONG && vector::asks(dot, product.format);
-    for units in some_units(item, if asks { NEAR } else { most_units(item, WIDEST) }) {
+    for units in some_units(item, if asks { NEAR } else { most_units(product, item, WIDEST) }) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             let mut ahead =
@@ -64,7 +64,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
                         }
                         let patch = Patch { a, beyond, ..first.at(panel - panels.start) };
                         vector::multiply(dot, product.format, &patch, &mut ahead);
-                        place.finish(column)(&place, column, &raw mut sums, 0, place.part.rows);
+                        place.store(column, &raw mut sums);
                     }
                 }
             }
@@ -94,9 +94,9 @@ fn look_ahead(
     Ahead::of(&next, &next.lines(&tiles), times)
 }
 
-/// Units at a time: as many as stay near while many rows meet them, or one, which few rows read from front to back.
-fn most_units(item: &Item, most: usize) -> usize {
-    if item.rows.len() <= LINES { 1 } else { most }
+/// Units at a time: as many as stay near while many rows meet them, or one where few rows read it from front to back, block by block.
+fn most_units(product: &Product, item: &Item, most: usize) -> usize {
+    if item.rows.len() <= LINES && product.blocks() > 1 { 1 } else { most }
 }
 
 /// The units of an item, some at a time.
@@ -121,8 +121,9 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     let mut unpacked = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
     let (mut sums, mut place, to) = (Sums::ZERO, Flipped::PLACE, unpacked.as_mut_ptr().cast::<u8>());
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
-    let most = if item.rows.len() <= LINES { FEW_STEPS } else { SCALED };
-    for units in some_units(item, most_units(item, WIDE)) {
+    let one_strip = item.rows.len() <= LINES;
+    let most = if one_strip { FEW_STEPS } else { SCALED };
+    for units in some_units(item, if one_strip { 1 } else { WIDE }) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             for first in strips.steps.clone().step_by(most) {
@@ -149,8 +150,7 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
                             let patch = Patch { a, b, shift, ..patch };
                             vector::multiply(dot, Format::Int8, &patch, &mut nothing);
                             if ends {
-                                let place = strips.place_of_one(row, panel);
-                                place.store(&raw mut sums);
+                                strips.place_of_one(row, panel).store(0, &raw mut sums);
                             }
                         }
                     }
@@ -168,16 +168,20 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
 unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: Coming) {
     let mut sums = Sums::ZERO;
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
-    for panel in strips(0).panels(&item.units).step_by(Shape::Wide.across()) {
-        let (number, jump) = (panel / Shape::Wide.across(), jump(product, item, panel, next));
+    for units in some_units(item, most_units(product, item, WIDE)) {
         for index in 0..product.blocks() {
             let strips = strips(index);
-            let patch = strips.patch(item.rows.start, panel, &raw mut sums);
-            let place = strips.place_of_one(item.rows.start, panel);
-            // SAFETY: the caller's promise.
-            unsafe {
-                four::multiply_unit(&four::Unit { product, patch, number, k: &strips.steps, jump });
-                place.store(&raw mut sums);
+            let panels = strips.panels(&units);
+            let place = strips.place(item.rows.start, &panels);
+            let first = strips.patch(item.rows.start, panels.start, &raw mut sums);
+            for panel in panels.clone().step_by(Shape::Wide.across()) {
+                let (number, jump) = (panel / Shape::Wide.across(), jump(product, item, panel, next));
+                let (patch, column) = (first.at(panel - panels.start), (panel - panels.start) * LINES);
+                // SAFETY: the caller's promise.
+                unsafe {
+                    four::multiply_unit(&four::Unit { product, patch, number, k: &strips.steps, jump });
+                    place.store(column, &raw mut sums);
+                }
             }
         }
     }
