@@ -8,7 +8,7 @@ use super::Lanes;
 
 /// Σ coefficients[i] · xⁱ, by Horner.
 #[inline(always)]
-pub(super) fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
+pub(crate) fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
     // SAFETY: `x` proves the instructions.
     unsafe {
         let mut sum = L::splat(coefficients[N - 1]);

@@ -69,6 +69,7 @@ mod scalar;
 pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]
 pub use avx512::Avx512;
+pub(crate) use maths::polynomial;
 pub use maths::{erf, exp, ln, sigmoid, tanh};
 #[cfg(target_arch = "aarch64")]
 pub use neon::Neon;

@@ -101,7 +101,7 @@ impl Gathered<'_> {
         let (levels, sums) =
             (&mut self.levels[rows.clone()], &mut self.sums[rows.start * LANES..rows.end * LANES]);
         let (scores, seen) = (&mut *few.scores, &mut *few.seen);
-        let mut soften = Soften { scores, seen, levels, sums, mixed, stride };
+        let mut soften = Soften { scores, seen, levels, sums, mixed, stride, near: call.is_near() };
         // SAFETY: the planner picked an instruction set of this machine.
         unsafe { soften.run(call.run.isa) };
         let out = mixed.as_mut_ptr();
@@ -142,22 +142,22 @@ impl Gathered<'_> {
 
     /// # Safety
     /// As for [`super::attend`]; nobody else works on this part.
-    unsafe fn write(&mut self, call: &Call<'_>, part: &Part, outputs: &[Block], near: bool) {
+    unsafe fn write(&mut self, call: &Call<'_>, part: &Part, outputs: &[Block], on_tiles: bool) {
         let Call { op, run, .. } = *call;
         let (y, logsum) = (outputs[0], outputs[1]);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let (levels, mut totals) = (&self.levels[..part.count()], [0.0; QUERIES]);
         let totals = &mut totals[..part.count()];
         for (sums, _) in
-            self.sums.chunks_exact_mut(BLOCK * LANES).zip(self.fresh).filter(|(_, fresh)| near && *fresh)
+            self.sums.chunks_exact_mut(BLOCK * LANES).zip(self.fresh).filter(|(_, fresh)| on_tiles && *fresh)
         {
             sums.fill(0.0);
         }
         // SAFETY: the planner picked an instruction set of this machine.
         unsafe { total(run.isa, &self.sums[..part.count() * LANES], totals) };
         let at = start * y.width + part.head * op.size;
-        let quotients =
-            Quotients { mixed: self.mixed, stride: stride(op), totals: &*totals, size: op.size, near };
+        let (stride, near) = (stride(op), call.is_near());
+        let quotients = Quotients { mixed: self.mixed, stride, totals: &*totals, size: op.size, near };
         // SAFETY: as above; these columns of these rows are this part's alone.
         unsafe { quotients.write(run.isa, part.rows, (y.data.add(at), y.width)) };
         // SAFETY: as above.

@@ -15,6 +15,8 @@ use crate::lanes::{LANES, Lanes};
 
 /// Rows that a product works on at once: six, with four vectors each, keep both multipliers of AVX-512 busy.
 pub(super) const ROWS: usize = 6;
+/// Rows at once of mixtures that are shorter than four vectors.
+const TALL: usize = 2 * ROWS;
 
 /// How numbers lie at the places that they are read from.
 pub(super) trait Written: Copy {
@@ -265,8 +267,9 @@ impl Mix {
 
     #[inline(always)]
     unsafe fn run_seen<L: Machine, B: RowAt>(&self, rows: B, seen: &[u64]) {
-        for (few, seen) in seen.chunks(ROWS).enumerate() {
-            let first = few * ROWS;
+        let most = if self.size < 4 * LANES { TALL } else { ROWS };
+        for (few, seen) in seen.chunks(most).enumerate() {
+            let first = few * most;
             let part = Self {
                 weights: self.weights.wrapping_add(first * self.steps.0),
                 out: self.out.wrapping_offset(first as isize * self.stride),
@@ -312,6 +315,9 @@ impl Mix {
             // SAFETY: the caller's promise; each block ends within the results.
             unsafe {
                 match self.count - i {
+                    TALL.. if L::WIDE && B::As::EACH == 1 && self.size < 4 * LANES => {
+                        i += self.block::<L, B, TALL>(i, rows, &depth);
+                    }
                     ROWS.. if B::As::EACH == 1 => i += self.block::<L, B, ROWS>(i, rows, &depth),
                     4.. => i += self.block::<L, B, 4>(i, rows, &depth),
                     2.. => i += self.block::<L, B, 2>(i, rows, &depth),
@@ -333,7 +339,7 @@ impl Mix {
             // SAFETY: the caller's promise; each tile ends within the row, the last one by its count of numbers.
             unsafe {
                 match self.size - c {
-                    64.. if L::WIDE => c += self.tile::<L, B, R, 4>((i, c), rows, depth),
+                    64.. if L::WIDE && R <= ROWS => c += self.tile::<L, B, R, 4>((i, c), rows, depth),
                     32.. if L::WIDE => c += self.tile::<L, B, R, 2>((i, c), rows, depth),
                     16.. => c += self.tile::<L, B, R, 1>((i, c), rows, depth),
                     _ => c += self.tail::<L, B, R>((i, c), rows, depth),

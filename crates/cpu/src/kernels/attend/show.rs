@@ -75,7 +75,7 @@ unsafe fn show(
     (scorer, scores, sums): (&mut Scorer<'_>, &mut [f32], &mut [f32]),
     (part, place): (Part, impl Fn(usize, usize) -> *mut f32),
 ) {
-    let isa = call.run.isa;
+    let (isa, near) = (call.run.isa, call.is_near());
     let (mut levels, mut totals) = ([f32::NEG_INFINITY; QUERIES], [0.0; QUERIES]);
     // SAFETY: the caller's promise, and the planner picked an instruction set of this machine.
     unsafe {
@@ -84,7 +84,7 @@ unsafe fn show(
             scorer.walk(call, part, scores, |few| {
                 let sums = &mut sums[few.rows.start * LANES..few.rows.end * LANES];
                 let (scores, seen, levels) = (few.scores, few.seen, &mut levels[few.rows]);
-                Soften { scores, seen, levels, sums, mixed: &mut [], stride: 0 }.run(isa);
+                Soften { scores, seen, levels, sums, mixed: &mut [], stride: 0, near }.run(isa);
             });
             total(isa, sums, &mut totals);
         }
@@ -92,7 +92,7 @@ unsafe fn show(
             for ((r, seen), numbers) in few.rows.zip(few.seen).zip(few.scores.chunks_exact_mut(TILE)) {
                 match shown {
                     Shown::Scores => {}
-                    Shown::Probabilities => probabilities(isa, numbers, levels[r], totals[r]),
+                    Shown::Probabilities => probabilities(isa, numbers, (levels[r], totals[r]), near),
                 }
                 for (bit, &number) in numbers.iter().enumerate().filter(|(bit, _)| *seen >> bit & 1 == 1) {
                     place(r, few.tile.start + bit).write(number);

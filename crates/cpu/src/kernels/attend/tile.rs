@@ -36,6 +36,11 @@ impl Call<'_> {
         self.op.keys_with(self.run.batch, |table| self.run.crossing.tables.len(table), s)
     }
 
+    /// Whether it meets narrow numbers: then the terms of its softmax need to be no more exact than these.
+    pub fn is_near(&self) -> bool {
+        Form::of(self.run, self.op) != Form::Wide
+    }
+
     /// Input `k` of those that the relative positions need.
     pub fn extra(&self, k: usize) -> Block {
         self.inputs[self.op.base_inputs() + k]

@@ -9,7 +9,7 @@ use std::arch::x86_64::{
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-use super::super::super::soften::{LEAST, SLACK};
+use super::super::super::soften::{LEAST, POWER, SLACK};
 use super::{BLOCK, Gathered, Met, TERMS, TILE, TILES, VECTORS};
 use crate::lanes::halves::together;
 use crate::lanes::{Avx512, LANES, Lanes, exp};
@@ -146,12 +146,11 @@ pub fn power(t: __m512) -> __m512 {
     scaled(_mm512_sub_ps(t, n), n, there)
 }
 
-/// 2ᶠ · 2ⁿ, |f| ≤ ½, or zero: 2ᶠ is a polynomial within 8e-5, since terms are rounded to eight bits.
+/// 2ᶠ · 2ⁿ, |f| ≤ ½, or zero: 2ᶠ is only near, since terms are rounded to eight bits.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn scaled(f: __m512, n: __m512, there: u16) -> __m512 {
-    const P: [f32; 4] = [0.999_928_06, 0.693_260_97, 0.242_611_14, 0.055_171_67];
-    let [p0, p1, p2, p3] = P.map(|p| _mm512_set1_ps(p));
+    let [p0, p1, p2, p3] = POWER.map(|p| _mm512_set1_ps(p));
     let p = _mm512_fmadd_ps(_mm512_fmadd_ps(_mm512_fmadd_ps(p3, f, p2), f, p1), f, p0);
     _mm512_maskz_scalef_ps(there, p, n)
 }
