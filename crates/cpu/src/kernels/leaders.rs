@@ -3,7 +3,6 @@
 
 use glassformer_graph::{Ask, Sum, offer};
 
-use super::row::{Sums, load, sums};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes, exp, prefetch};
@@ -13,40 +12,34 @@ const BLOCK: usize = 4 * LANES;
 /// How far ahead numbers are asked for: two pages, where a machine by itself looks no farther than to the end of one.
 const AHEAD: usize = 2048;
 
+/// How far a number may lie above the level that the sum is relative to: floats do not mind terms of a few thousand, and it is seldom raised.
+const SLACK: f32 = 8.0;
+
 /// Finds the largest numbers of `row`, as many as `found` has room for, and gives what is asked about the row as a whole.
 ///
 /// # Safety
 /// The machine has `isa`.
 pub(crate) unsafe fn leaders(isa: Isa, ask: Ask, row: &[f32], found: &mut [(f32, u32)]) -> f64 {
     // SAFETY: the caller's promise.
-    let plain = unsafe { dispatch!(isa, find(row, found)) };
-    if !plain && row.iter().any(|x| x.is_nan()) {
-        return f64::NAN;
-    }
-    match ask.sum {
-        Sum::Numbers => 0.0,
-        Sum::LogExp => {
-            let most = found.first().map_or(f32::NEG_INFINITY, |first| first.0);
-            if most == f32::NEG_INFINITY {
-                return f64::NEG_INFINITY;
-            }
-            let terms = Exponentials { row: row.as_ptr(), most };
-            // SAFETY: the caller's promise; the terms are those of the row.
-            let [sum] = unsafe { dispatch!(isa, |L| sums::<L, 1>(&terms, row.len())) };
-            f64::from(most) + f64::from(sum).ln()
+    let (plain, sum) = unsafe {
+        match ask.sum {
+            Sum::Numbers => dispatch!(isa, |L| find::<L, false>(row, found)),
+            Sum::LogExp => dispatch!(isa, |L| find::<L, true>(row, found)),
         }
-    }
+    };
+    if !plain && row.iter().any(|x| x.is_nan()) { f64::NAN } else { sum }
 }
 
-/// Says whether all numbers are finite.
+/// Says whether all numbers are finite, and gives log Σ exp of them if it `SUMS`: both in the pass that finds, since a row comes from far.
 #[inline(always)]
-unsafe fn find<L: Lanes>(row: &[f32], found: &mut [(f32, u32)]) -> bool {
+unsafe fn find<L: Lanes, const SUMS: bool>(row: &[f32], found: &mut [(f32, u32)]) -> (bool, f64) {
     let (blocks, rest) = row.as_chunks::<BLOCK>();
     let (mut count, mut bound) = (0, f32::NEG_INFINITY);
     // SAFETY: the caller promises the instructions; a block has four vectors.
     unsafe {
         // Zero for finite numbers, NaN for all others.
         let mut odd = L::zero();
+        let mut terms = Terms { level: f32::NEG_INFINITY, sums: [L::zero(); 4] };
         for (block, place) in blocks.iter().zip((0..).step_by(BLOCK)) {
             for v in 0..4 {
                 prefetch(block.as_ptr().wrapping_add(AHEAD + v * LANES));
@@ -56,6 +49,9 @@ unsafe fn find<L: Lanes>(row: &[f32], found: &mut [(f32, u32)]) -> bool {
                 odd = x.fma(L::zero(), odd);
             }
             let most = x[0].max(x[1]).max(x[2].max(x[3])).largest();
+            if SUMS {
+                terms.add(most, x);
+            }
             if most > bound || count < found.len() {
                 for (&number, place) in block.iter().zip(place..) {
                     offer(found, &mut count, number, place);
@@ -66,29 +62,47 @@ unsafe fn find<L: Lanes>(row: &[f32], found: &mut [(f32, u32)]) -> bool {
         for (&number, place) in rest.iter().zip((blocks.len() * BLOCK) as u32..) {
             offer(found, &mut count, number, place);
         }
-        odd.sum() == 0.0 && rest.iter().all(|x| x.is_finite())
+        if SUMS {
+            let mut last = [f32::NEG_INFINITY; BLOCK];
+            last[..rest.len()].copy_from_slice(rest);
+            let most = rest.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            terms.add(most, [0, 1, 2, 3].map(|v| L::load(last.as_ptr().add(v * LANES))));
+        }
+        (odd.sum() == 0.0 && rest.iter().all(|x| x.is_finite()), if SUMS { terms.log() } else { 0.0 })
     }
 }
 
-/// exp(x − most) over a row.
-struct Exponentials {
-    row: *const f32,
-    most: f32,
+/// Σ exp(x − level) in sixty-four lanes.
+struct Terms<L> {
+    /// −∞ before the first number that is not.
+    level: f32,
+    sums: [L; 4],
 }
 
-impl Sums<1> for Exponentials {
+impl<L: Lanes> Terms<L> {
+    /// Adds the terms of numbers of which this one is the largest.
     #[inline(always)]
-    unsafe fn add<L: Lanes>(&self, at: usize, some: usize, [sum]: [L; 1]) -> [L; 1] {
-        // SAFETY: the caller's promise.
+    unsafe fn add(&mut self, most: f32, numbers: [L; 4]) {
+        // SAFETY: the lanes prove the instructions.
         unsafe {
-            if some == LANES {
-                return [sum + exp(L::load(self.row.add(at)) - L::splat(self.most))];
+            if most > self.level + SLACK {
+                let factor = exp(L::splat(self.level - most));
+                self.sums = self.sums.map(|sum| sum * factor);
+                self.level = most;
             }
-            let mut terms = [0.0; LANES];
-            exp(load::<L>(self.row.add(at), some) - L::splat(self.most))
-                .store_first(terms.as_mut_ptr(), some);
-            [sum + L::load(terms.as_ptr())]
+            if self.level > f32::NEG_INFINITY {
+                for (sum, x) in self.sums.iter_mut().zip(numbers) {
+                    *sum = *sum + exp(x - L::splat(self.level));
+                }
+            }
         }
+    }
+
+    /// The logarithm of their sum.
+    #[inline(always)]
+    fn log(&self) -> f64 {
+        let [a, b, c, d] = self.sums;
+        f64::from(self.level) + f64::from(((a + b) + (c + d)).sum()).ln()
     }
 }
 
@@ -119,6 +133,24 @@ mod tests {
                     assert_eq!(found, expected.found, "{isa}, {most} of {width}");
                     assert!((sum - expected.sums[0]).abs() < 1e-5, "{isa}, {width}: {sum}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn a_sum_follows_numbers_that_rise_and_is_nothing_where_none_is_finite() {
+        for width in [1, 64, 70, 1000] {
+            let rising: Vec<f32> = (0..width).map(|i| i as f32 * 0.75 - 300.0).collect();
+            let largest = f64::from(rising[width - 1]);
+            let terms = rising.iter().map(|&x| (f64::from(x) - largest).exp());
+            let expected = largest + terms.sum::<f64>().ln();
+            for isa in Isa::available() {
+                let ask = Ask { most: 1, sum: Sum::LogExp };
+                // SAFETY: `isa` is available.
+                let [sum, none] = [rising.clone(), vec![f32::NEG_INFINITY; width]]
+                    .map(|row| unsafe { leaders(isa, ask, &row, &mut [(0.0, 0)]) });
+                assert!((sum - expected).abs() < 1e-5, "{isa}, {width}: {sum} instead of {expected}");
+                assert_eq!(none, f64::NEG_INFINITY, "{isa}, {width}");
             }
         }
     }
