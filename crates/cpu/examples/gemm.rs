@@ -6,7 +6,7 @@
 //! another program, or another virtual machine, may take a share of the core at any moment.
 
 use glassformer_cpu::ceilings;
-use glassformer_cpu::gemm::{Begin, Desk, Matrix, Packed, Packing, Product};
+use glassformer_cpu::gemm::{Begin, Matrix, Packed, Packing, Product};
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::team::Team;
 use glassformer_cpu::then::Then;
@@ -104,16 +104,8 @@ impl Data {
         team.run(&|worker| {
             let mut scratch = scratch[worker.index].lock().unwrap();
             for _ in 0..times {
-                let mut desk = Desk::new(&mut scratch);
-                let tiles = self.product.tiles(worker.count);
-                let each = tiles.div_ceil(worker.count);
-                worker.deal(each, |owner, item| {
-                    let tile = owner * each + item;
-                    if tile < tiles {
-                        // SAFETY: `isa` is available, and the buffers have the sizes that the product says.
-                        unsafe { self.product.run_tile(isa, (tile, worker.count), &mut desk) };
-                    }
-                });
+                // SAFETY: `isa` is available, and the buffers have the sizes that the product says.
+                unsafe { self.product.run(isa, worker, &mut scratch) };
                 worker.barrier();
             }
         });

@@ -15,6 +15,7 @@
 
 use crate::dispatch;
 use crate::isa::Isa;
+use crate::team::Worker;
 use crate::then::Then;
 use std::ops::Range;
 use tile::{Tile, run};
@@ -85,7 +86,7 @@ pub enum Begin {
     Existing,
 }
 
-/// C = A·B + bias, described; [`Product::run_tile`] computes it, tile by tile, on any threads in any order.
+/// C = A·B + bias, described; [`Product::run`] computes it, tile by tile, on any threads in any order.
 #[derive(Clone, Copy, Debug)]
 pub struct Product {
     /// The rows of A and C.
@@ -110,7 +111,7 @@ pub struct Product {
     pub then: Then,
 }
 
-// SAFETY: a description holds addresses and reads none; whoever calls `run_tile` answers for them.
+// SAFETY: a description holds addresses and reads none; whoever calls `run` answers for them.
 unsafe impl Send for Product {}
 // SAFETY: as above.
 unsafe impl Sync for Product {}
@@ -129,7 +130,7 @@ impl Product {
     pub const SCRATCH: usize = PACKED_ROWS * DEPTH + DEPTH.div_ceil(BLOCK) * BAND / 2 * strips::PADDING;
 
     /// The number of independent work items for so many workers. Together they are the whole product, in any order.
-    pub fn tiles(&self, workers: usize) -> usize {
+    fn tiles(&self, workers: usize) -> usize {
         let Cut { down, across } = self.cut(workers);
         down * across
     }
@@ -157,13 +158,34 @@ impl Product {
         Cut { down: if is_even { down } else { down.next_multiple_of(workers).min(lowest) }, across }
     }
 
+    /// Computes it together with all workers of a run: each has tiles of its own, of which the next one often has the same rows, and takes those
+    /// behind them that another has not come to. There is no barrier at its end.
+    ///
+    /// # Safety
+    /// The machine has `isa`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes and strides that
+    /// `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time. Every worker comes here.
+    ///
+    /// # Panics
+    /// If the scratch, a worker's own, has less than [`Product::SCRATCH`] numbers.
+    pub unsafe fn run(&self, isa: Isa, worker: &Worker<'_>, scratch: &mut [f32]) {
+        let (workers, tiles) = (worker.count, self.tiles(worker.count));
+        let each = tiles.div_ceil(workers);
+        let mut desk = Desk::new(scratch);
+        worker.deal(each, |owner, item| {
+            let tile = owner * each + item;
+            if tile < tiles {
+                // SAFETY: the caller's promise; one worker has this tile.
+                unsafe { self.run_tile(isa, (tile, workers), &mut desk) };
+            }
+        });
+    }
+
     /// Computes tile number `tile` of those for so many workers on `isa`.
     ///
     /// # Safety
-    /// The machine has `isa`; `tile < self.tiles(workers)`. A, B, the bias and what `then` names are valid for reads and C for writes, at the
-    /// sizes and strides that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the
-    /// same time, except other tiles of this product. The desk has served this product alone.
-    pub unsafe fn run_tile(&self, isa: Isa, (tile, workers): (usize, usize), desk: &mut Desk<'_>) {
+    /// As for [`Product::run`], where other tiles may be computed at the same time; `tile < self.tiles(workers)`, and the desk has served this
+    /// product alone.
+    unsafe fn run_tile(&self, isa: Isa, (tile, workers): (usize, usize), desk: &mut Desk<'_>) {
         let Cut { down, across } = self.cut(workers);
         let rows = part(self.rows.div_ceil(EIGHT), down, tile / across);
         let rows = rows.start * EIGHT..self.rows.min(rows.end * EIGHT);
@@ -176,7 +198,7 @@ impl Product {
 }
 
 /// Where a worker packs the A of one product. What was packed for one tile serves the next, if that has the same rows.
-pub struct Desk<'a> {
+struct Desk<'a> {
     numbers: &'a mut [f32],
     /// The rows whose whole k is packed.
     packed: Option<Range<usize>>,
@@ -187,7 +209,7 @@ impl<'a> Desk<'a> {
     ///
     /// # Panics
     /// If there are less.
-    pub fn new(numbers: &'a mut [f32]) -> Self {
+    fn new(numbers: &'a mut [f32]) -> Self {
         assert!(numbers.len() >= Product::SCRATCH, "a tile needs {} numbers", Product::SCRATCH);
         Self { numbers, packed: None }
     }

@@ -11,7 +11,7 @@ use glassformer_graph::ops::Activation;
 use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
-use crate::gemm::{Begin, Desk, Matrix, Packed, Packing, Product};
+use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
 use crate::narrow::{self, Coming, Format, Kind, Narrowing, Source, Target, Turn, Turning, Wide};
 use crate::then::{Other, Then};
 
@@ -63,18 +63,8 @@ pub(super) unsafe fn pack(packs: Packs, call: Call<'_>) {
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
 unsafe fn multiply(call: Call<'_>, product: &Product, scratch: &mut [f32]) {
-    let workers = call.worker.count;
-    let tiles = product.tiles(workers);
-    let each = tiles.div_ceil(workers);
-    let mut desk = Desk::new(scratch);
-    call.worker.deal(each, |owner, item| {
-        let tile = owner * each + item;
-        if tile < tiles {
-            // SAFETY: `isa` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
-            // has this tile.
-            unsafe { product.run_tile(call.run.isa, (tile, workers), &mut desk) };
-        }
-    });
+    // SAFETY: `isa` is this machine's; the planner gave all blocks their sizes and C a place of its own.
+    unsafe { product.run(call.run.isa, call.worker, scratch) };
 }
 
 /// What is done to a product at last.
