@@ -267,7 +267,7 @@ impl Mix {
 
     #[inline(always)]
     unsafe fn run_seen<L: Machine, B: RowAt>(&self, rows: B, seen: &[u64]) {
-        let most = if self.size < 4 * LANES { TALL } else { ROWS };
+        let most = if L::WIDE && self.size < 4 * LANES { TALL } else { ROWS };
         for (few, seen) in seen.chunks(most).enumerate() {
             let first = few * most;
             let part = Self {
