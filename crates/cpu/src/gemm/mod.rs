@@ -126,7 +126,7 @@ struct Cut {
 }
 
 impl Product {
-    /// How many `f32` a [`Desk`] needs, for any product.
+    /// How many `f32` a worker packs A into, for any product.
     pub const SCRATCH: usize = PACKED_ROWS * DEPTH + DEPTH.div_ceil(BLOCK) * BAND / 2 * strips::PADDING;
 
     /// The number of independent work items for so many workers. Together they are the whole product, in any order.
