@@ -4,6 +4,7 @@
 //! elsewhere, against the file.
 
 mod attend;
+mod blocks;
 mod head;
 mod input;
 mod position;

@@ -3,6 +3,7 @@
 mod attend;
 mod head;
 mod input;
+mod norm;
 mod position;
 mod stack;
 
@@ -11,6 +12,7 @@ use serde::{Deserialize, Serialize};
 pub use attend::*;
 pub use head::*;
 pub use input::*;
+pub use norm::*;
 pub use position::*;
 pub use stack::*;
 

@@ -23,11 +23,14 @@ pub struct Stream {
     given: usize,
 }
 
-impl Stream {
-    pub(crate) fn new(special: SpecialText) -> Self {
-        Self { special, ids: Vec::new(), context: 0, waiting: 0, given: 0 }
+impl Tokenizer {
+    /// Decodes token by token as they come.
+    pub fn stream(&self, special: SpecialText) -> Stream {
+        Stream { special, ids: Vec::new(), context: 0, waiting: 0, given: 0 }
     }
+}
 
+impl Stream {
     /// One more token; what text is certain now. The tokenizer must be the one that made this stream.
     ///
     /// # Errors

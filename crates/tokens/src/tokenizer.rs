@@ -8,7 +8,6 @@ use crate::encoding::{Encoding, Part, Positions, Span, Special, SpecialText};
 use crate::error::Error;
 use crate::library::{Growth, Library};
 use crate::pieced::{Pieced, Side};
-use crate::stream::Stream;
 use crate::vocabulary::Vocabulary;
 
 /// The most bytes of text for one call: 256 MiB.
@@ -184,11 +183,6 @@ impl Tokenizer {
             Engine::Pieced(pieces) => pieces.decode(ids, special),
         };
         Ok(if self.tidy { tidy(&text) } else { text })
-    }
-
-    /// Decodes token by token as they come.
-    pub fn stream(&self, special: SpecialText) -> Stream {
-        Stream::new(special)
     }
 
     /// How the text grows with the tokens.

@@ -1,6 +1,6 @@
 //! What an attention may look at, with which heads.
 
-use super::stack::attentions;
+use super::blocks::attentions;
 use super::{Place, Report, limits, position};
 use crate::half::Half;
 use crate::types::{Attention, Global, Heads, Pattern, Position, Reach, Scale, Sharing, Source, Stack};

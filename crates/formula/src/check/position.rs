@@ -1,6 +1,6 @@
 //! Whether the stack's positions can enter where they are meant to.
 
-use super::stack::attentions;
+use super::blocks::attentions;
 use super::{Place, Report, limits};
 use crate::half::Half;
 use crate::types::{

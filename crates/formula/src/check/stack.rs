@@ -2,11 +2,10 @@
 
 use std::collections::BTreeSet;
 
+use super::blocks::blocks;
 use super::{Place, Report, attend, limits, position};
 use crate::half::Half;
-use crate::types::{
-    Attention, Cluster, Depth, FeedForward, Formula, Input, Mix, Side, Source, Stack, Sublayer, Tokens,
-};
+use crate::types::{Cluster, Depth, FeedForward, Formula, Input, Mix, Side, Source, Stack, Sublayer, Tokens};
 
 pub(super) fn check(report: &mut Report, place: &Place<'_>, side: &Side) {
     let at = format!("{}.stack", place.half.name());
@@ -179,23 +178,6 @@ fn reads_memory(block: &[Sublayer]) -> bool {
     block.iter().any(|sublayer| match &sublayer.mix {
         Mix::Attend(attention) => attention.source == Source::Memory,
         Mix::Feed(_) => false,
-    })
-}
-
-/// The blocks of a stack, with their paths below it: `block`, `others[0].block`, …
-fn blocks(stack: &Stack) -> impl Iterator<Item = (String, &[Sublayer])> {
-    let others = stack.others.iter().enumerate();
-    let others = others.map(|(index, other)| (format!("others[{index}].block"), &other.block[..]));
-    [("block".to_owned(), &stack.block[..])].into_iter().chain(others)
-}
-
-/// The attentions of all blocks, with their sublayers' paths below the stack: `block[0]`.
-pub(super) fn attentions(stack: &Stack) -> impl Iterator<Item = (String, &Attention)> {
-    blocks(stack).flat_map(|(path, block)| {
-        block.iter().enumerate().filter_map(move |(index, sublayer)| match &sublayer.mix {
-            Mix::Attend(attention) => Some((format!("{path}[{index}]"), attention)),
-            Mix::Feed(_) => None,
-        })
     })
 }
 

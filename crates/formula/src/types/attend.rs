@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::norm::Norm;
 use super::position::Rotary;
-use super::stack::Norm;
 
 /// MultiHead: `concat(headᵢ) W_O`, `headᵢ = softmax(scale · Q Kᵀ + position) V`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

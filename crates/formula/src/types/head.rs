@@ -3,7 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::input::Clusters;
-use super::stack::{Activation, Norm, yes};
+use super::norm::{Norm, yes};
+use super::stack::Activation;
 
 /// One row for each sequence: `norm(act(pool(x) W + b))`, or just the pooled row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::stack::Norm;
+use super::norm::Norm;
 
 /// How rows come in.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::norm::yes;
+
 /// How the order of the rows is told. It enters in exactly three places: added to the input, by rotating queries and keys,
 /// or added to the scores.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -250,8 +252,4 @@ pub enum Scaling {
         /// What cosines and sines are multiplied by.
         magnitude: f64,
     },
-}
-
-fn yes() -> bool {
-    true
 }

@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::attend::Attention;
+use super::norm::Norm;
 use super::position::Position;
 
 /// ○: blocks of sublayers, one after the other.
@@ -108,29 +109,6 @@ pub struct NormSites {
     /// After the sum (post-norm).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Norm>,
-}
-
-/// LN: rows brought to one scale.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Norm {
-    /// `γ ⊙ (x − μ)/√(σ² + ε) + β` (Ba et al. 2016).
-    Layer {
-        /// ε.
-        epsilon: f32,
-        /// Whether there is a β.
-        #[serde(default = "yes")]
-        bias: bool,
-    },
-    /// `γ ⊙ x/√(mean(x²) + ε)` (Zhang and Sennrich 2019).
-    Rms {
-        /// ε.
-        epsilon: f32,
-    },
-}
-
-pub(super) fn yes() -> bool {
-    true
 }
 
 /// f of a sublayer.
