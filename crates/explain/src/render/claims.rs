@@ -1,9 +1,9 @@
 //! What a text printed, beside what the engine computed.
 
+use super::ink::{Ink, Terminal};
 use super::layout::{columns, left};
 use super::numbers;
-use super::terminal::{Ink, Terminal};
-use crate::{Judged, Lang, OwnTruth, Relation, Verdict};
+use crate::{Judged, OwnTruth, Relation, Verdict};
 
 /// Claims that stand together: one vector of the text.
 pub(super) fn groups(claims: &[Judged]) -> impl Iterator<Item = &[Judged]> {
@@ -68,23 +68,4 @@ fn table(terminal: &Terminal, group: &[Judged], printed: &[&str]) -> Vec<String>
         format!("{start}{}", cells.collect::<String>()).trim_end().to_owned()
     };
     rows.iter().enumerate().map(line).collect()
-}
-
-impl Terminal {
-    /// ✓ or ✗ in its colour.
-    pub(super) fn mark(&self, verdict: Verdict) -> String {
-        let ink = match verdict {
-            Verdict::Right => Ink::Good,
-            Verdict::Wrong => Ink::Bad,
-        };
-        self.ink(ink, &verdict.mark().to_string())
-    }
-
-    /// The text of this terminal's language.
-    pub(super) fn say<'t>(&self, en: &'t str, zh: &'t str) -> &'t str {
-        match self.lang {
-            Lang::English => en,
-            Lang::Chinese => zh,
-        }
-    }
 }

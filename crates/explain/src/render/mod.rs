@@ -1,10 +1,11 @@
 //! Walkthroughs written out: for people in a terminal, for programs as JSON.
 
 mod claims;
+mod ink;
 pub mod json;
 mod layout;
 mod numbers;
 mod tensor;
 mod terminal;
 
-pub use terminal::{Paint, Terminal};
+pub use ink::{Paint, Terminal};

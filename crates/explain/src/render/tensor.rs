@@ -1,8 +1,8 @@
 //! A tensor as a matrix, a heat map or bars.
 
+use super::ink::{INDENT, Ink, MATRIX, Terminal};
 use super::layout::{columns, left, right};
 use super::numbers;
-use super::terminal::{INDENT, Ink, MATRIX, Terminal};
 use crate::{Labels, Layout, Shown, Style};
 
 /// Columns of the longest bar.

@@ -1,47 +1,9 @@
 //! A walkthrough for people, in a terminal or a file.
 
 use super::claims;
+use super::ink::{INDENT, Ink, MATRIX, Terminal};
 use super::layout::{columns, left, wrap};
 use crate::{Fact, Lang, Step, Walkthrough};
-
-/// Whether colours are written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Paint {
-    /// Text alone.
-    Plain,
-    /// With ANSI escape sequences.
-    Colour,
-}
-
-/// Writes walkthroughs for people.
-#[derive(Clone, Copy, Debug)]
-pub struct Terminal {
-    /// In which language.
-    pub lang: Lang,
-    /// With colours or without.
-    pub paint: Paint,
-    /// In lines of that many columns.
-    pub width: usize,
-}
-
-/// What a piece of text is, and thereby its colour.
-#[derive(Clone, Copy)]
-pub(super) enum Ink {
-    Chapter,
-    Title,
-    Symbol,
-    Faint,
-    Good,
-    Bad,
-    /// A probability, in sixths.
-    Heat(usize),
-}
-
-/// Columns before text, and before the rows of a matrix.
-pub(super) const INDENT: usize = 5;
-pub(super) const MATRIX: usize = INDENT + 2;
-/// Backgrounds for probabilities, from dark to bright blue of the 256 colours.
-const HEAT: [u8; 7] = [0, 17, 18, 19, 20, 26, 33];
 
 impl Terminal {
     /// The whole walkthrough, and at its end what the text got wrong.
@@ -150,22 +112,5 @@ impl Terminal {
                 format!("{}{head}  {}", " ".repeat(MATRIX), line.trim_start())
             }));
         }
-    }
-
-    pub(super) fn ink(&self, ink: Ink, text: &str) -> String {
-        if self.paint == Paint::Plain || text.is_empty() {
-            return text.to_owned();
-        }
-        let code = match ink {
-            Ink::Chapter => "1;36".to_owned(),
-            Ink::Title => "1".to_owned(),
-            Ink::Symbol => "36".to_owned(),
-            Ink::Faint => "2".to_owned(),
-            Ink::Good => "32".to_owned(),
-            Ink::Bad => "1;31".to_owned(),
-            Ink::Heat(0) => return text.to_owned(),
-            Ink::Heat(sixths) => format!("97;48;5;{}", HEAT[sixths.min(6)]),
-        };
-        format!("\x1b[{code}m{text}\x1b[0m")
     }
 }
