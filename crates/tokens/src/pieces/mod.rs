@@ -6,6 +6,7 @@
 
 mod bpe;
 mod charsmap;
+mod encode;
 mod join;
 mod model;
 mod normalize;

@@ -5,8 +5,6 @@ use std::sync::Arc;
 
 use super::normalize::{Normalizer, SPACE};
 use super::trie::Trie;
-use super::{bpe, unigram};
-use crate::encoding::Span;
 
 /// What a piece is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,16 +83,6 @@ pub(super) struct Cut {
     pub id: u32,
 }
 
-/// A piece that was found in a text.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Found {
-    pub id: u32,
-    /// Where in the original text, in bytes.
-    pub span: Span,
-    /// How it is spelled, where the id does not say: that of the unknown piece.
-    pub unknown: Option<String>,
-}
-
 /// A model that can cut texts and join pieces.
 #[derive(Debug)]
 pub(crate) struct Model {
@@ -113,11 +101,11 @@ pub(crate) struct Model {
     pub(super) trie: Trie,
     /// The symbols of the user's.
     pub(super) symbols: Trie,
-    algorithm: Algorithm,
+    pub(super) algorithm: Algorithm,
     found: HashMap<Arc<str>, u32>,
     reserved: HashMap<Arc<str>, u32>,
     /// The pieces of all 256 bytes, or none.
-    bytes: Vec<u32>,
+    pub(super) bytes: Vec<u32>,
 }
 
 /// The byte that a piece such as `<0xE4>` stands for.
@@ -195,39 +183,6 @@ impl Model {
     /// The id of a piece of any kind.
     pub fn id(&self, piece: &str) -> Option<u32> {
         self.reserved.get(piece).or_else(|| self.found.get(piece)).copied()
-    }
-
-    /// Cuts a text into pieces. Neighbouring unknown characters make one unknown piece.
-    pub fn encode(&self, text: &str) -> Vec<Found> {
-        let normalized = self.normalizer.apply(text.as_bytes(), &self.symbols);
-        let cuts = match self.algorithm {
-            Algorithm::Unigram => unigram::cut(self, &normalized.text),
-            Algorithm::Bpe => bpe::cut(self, &normalized.text),
-        };
-        let mut pieces: Vec<Found> = Vec::with_capacity(cuts.len());
-        let mut begin = 0;
-        for Cut { end, id } in cuts {
-            let spelled = &normalized.text[begin..end as usize];
-            let at = |place: usize| normalized.origin[place] as usize;
-            let span = Span { start: at(begin), end: at(end as usize) };
-            begin = end as usize;
-            if id != self.unknown {
-                pieces.push(Found { id, span, unknown: None });
-            } else if let Some((last, others)) = spelled.split_last().filter(|_| !self.bytes.is_empty()) {
-                // The last byte has the span of the character.
-                let nowhere = Span { start: span.start, end: span.start };
-                let byte = |byte: u8, span| Found { id: self.bytes[usize::from(byte)], span, unknown: None };
-                pieces.extend(others.iter().map(|&other| byte(other, nowhere)));
-                pieces.push(byte(*last, span));
-            } else if let Some(Found { span: before, unknown: Some(text), .. }) = pieces.last_mut() {
-                text.push_str(&String::from_utf8_lossy(spelled));
-                before.end = span.end;
-            } else {
-                let spelled = String::from_utf8_lossy(spelled).into_owned();
-                pieces.push(Found { id, span, unknown: Some(spelled) });
-            }
-        }
-        pieces
     }
 }
 
