@@ -1,6 +1,7 @@
 //! The types. Every variant of the documents is a value of these; none is a piece of code.
 
 mod attend;
+mod defaults;
 mod head;
 mod input;
 mod norm;

@@ -2,8 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::defaults::yes;
 use super::input::Clusters;
-use super::norm::{Norm, yes};
+use super::norm::Norm;
 use super::stack::Activation;
 
 /// One row for each sequence: `norm(act(pool(x) W + b))`, or just the pooled row.

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::defaults::yes;
+
 /// LN: rows brought to one scale.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
@@ -19,9 +21,4 @@ pub enum Norm {
         /// ε.
         epsilon: f32,
     },
-}
-
-/// What a flag is that is not given.
-pub(super) fn yes() -> bool {
-    true
 }

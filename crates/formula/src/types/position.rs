@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::norm::yes;
+use super::defaults::yes;
 
 /// How the order of the rows is told. It enters in exactly three places: added to the input, by rotating queries and keys,
 /// or added to the scores.
