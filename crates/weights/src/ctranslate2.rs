@@ -13,13 +13,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::contents::{Contents, DIMENSIONS};
 use crate::error::clip;
+use crate::json::LONGEST;
 use crate::map::Map;
-use crate::open::Contents;
 use crate::reader::Reader;
-use crate::safetensors::{DIMENSIONS, LONGEST};
 use crate::stored::{Scaling, Stored};
-use crate::weights::Format;
 use crate::{Dtype, Error};
 
 /// What a variable takes at least: an empty name, no dimensions, a type and a length.
@@ -106,7 +105,7 @@ pub(crate) fn looks_like(file: &[u8]) -> bool {
 }
 
 /// Reads the list of variables and aliases.
-pub(crate) fn read(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
+pub(crate) fn read(path: &Path, map: &Arc<Map>) -> Result<(Ctranslate2, Contents), Error> {
     let mut reader = Reader::new(path, "CTranslate2", map.bytes());
     let version = reader.u32("the version")?;
     if !(4..=6).contains(&version) {
@@ -124,8 +123,8 @@ pub(crate) fn read(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
     let metadata =
         [("spec", spec.clone()), ("revision", revision.to_string())].map(|(key, text)| (key.into(), text));
     let folder = path.parent().unwrap_or(Path::new("")).into();
-    let format = Format::Ctranslate2(Arc::new(Ctranslate2 { folder, spec, revision, aliases }));
-    Ok(Contents { format, tensors: variables.into_iter().collect(), metadata: metadata.into() })
+    let model = Ctranslate2 { folder, spec, revision, aliases };
+    Ok((model, Contents { tensors: variables.into_iter().collect(), metadata: metadata.into() }))
 }
 
 fn name(reader: &mut Reader, what: &str) -> Result<String, Error> {

@@ -15,15 +15,17 @@
 //! ```
 //!
 //! Reading order: `open` (which files, which format), `safetensors`, `torch`, `gguf`, `ctranslate2` (what a file claims,
-//! and the checks), `stored` and `walk` (a tensor where it lies), `dtype` and `quant` (from bytes to numbers), `weights` and
+//! and the checks; all of them find `contents`), `stored` and `walk` (a tensor where it lies), `dtype` and `quant` (from bytes to numbers), `weights` and
 //! `view` (what the rest of the engine sees), `coded` (rows in few bits), `save` and `scheme`.
 #![deny(unsafe_code)]
 
 mod coded;
+mod contents;
 mod ctranslate2;
 mod dtype;
 mod error;
 mod gguf;
+mod json;
 mod map;
 mod open;
 mod quant;

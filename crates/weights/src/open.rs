@@ -8,18 +8,49 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::contents::Contents;
 use crate::error::clip;
+use crate::json::{LONGEST, Unique};
 use crate::map::Map;
-use crate::safetensors::{LONGEST, Unique};
-use crate::stored::Stored;
 use crate::weights::Format;
 use crate::{Error, Weights, ctranslate2, gguf, safetensors, torch};
 
-/// What one file holds.
-pub(crate) struct Contents {
-    pub(crate) format: Format,
-    pub(crate) tensors: Vec<(String, Stored)>,
-    pub(crate) metadata: BTreeMap<String, String>,
+impl Weights {
+    /// The tensors behind `path`, a file or a folder. What a file is, its first bytes decide, not its name:
+    ///
+    /// - safetensors;
+    /// - PyTorch's `torch.save`, both the zip format and the older one. Only what holds tensors is understood: a file that
+    ///   asks for anything else is refused, and nothing it says is ever run. Tensors in nested dictionaries and lists are
+    ///   named by their path, joined with dots: `{"model": {"w": …}}` has `model.w`. Numbers and texts found on the way
+    ///   are [`Weights::metadata`];
+    /// - GGUF, whose sizes are turned around so that the last dimension lies together, as everywhere else. One part of a
+    ///   model split into `…-00001-of-00003.gguf` stands for all;
+    /// - CTranslate2's `model.bin`, aliases as names of their own, and 8- and 16-bit integers with their scales.
+    ///
+    /// A folder holds one of these, looked for in this order: `model.safetensors`, `model.safetensors.index.json` with its
+    /// shards, `pytorch_model.bin`, `pytorch_model.bin.index.json` with its shards, `model.bin`, one `.gguf` file.
+    ///
+    /// The files are mapped, not read: opening costs the same whatever their size, and they must not be changed in
+    /// place while the weights are in use (replacing them, as [`save`](crate::save) does, is safe). Every number in
+    /// the headers is checked first.
+    ///
+    /// # Errors
+    /// If a file cannot be opened, is not in a known format, or contradicts itself; see [`Error`].
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        open(path.as_ref())
+    }
+
+    /// The same of one file that is in memory, as one that `include_bytes!` made a part of the program. Nothing is copied;
+    /// `place` is what messages call it.
+    ///
+    /// # Errors
+    /// As for [`Weights::open`]. CTranslate2's vocabularies lie beside its file, and are looked for at `place`.
+    pub fn from_bytes(place: impl AsRef<Path>, bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, Error> {
+        let path = place.as_ref();
+        let (format, Contents { tensors, metadata }) = contents(path, &Arc::new(Map::of(bytes.into())))?;
+        let tensors = tensors.into_iter().collect();
+        Ok(Self { place: path.display().to_string(), format, tensors, metadata })
+    }
 }
 
 /// The files that hold a model's tensors, and what an index promised about them.
@@ -41,19 +72,19 @@ struct IndexFile {
     weight_map: Unique<String>,
 }
 
-pub(crate) fn open(path: &Path) -> Result<Weights, Error> {
+fn open(path: &Path) -> Result<Weights, Error> {
     let files = find(path)?;
     let (place, format) = (path.display().to_string(), Format::Memory);
     let mut weights = Weights { place, format, tensors: BTreeMap::new(), metadata: BTreeMap::new() };
     for (number, shard) in files.shards.iter().enumerate() {
-        let contents = read(shard)?;
+        let (format, Contents { tensors, metadata }) = contents(shard, &Arc::new(Map::open(shard)?))?;
         if number == 0 {
-            weights.format = contents.format;
+            weights.format = format;
         }
-        for (key, value) in contents.metadata {
+        for (key, value) in metadata {
             weights.metadata.entry(key).or_insert(value);
         }
-        for (name, stored) in contents.tensors {
+        for (name, stored) in tensors {
             if weights.tensors.contains_key(&name) {
                 return Err(Error::TwoShards { path: shard.clone(), name: clip(&name) });
             }
@@ -66,31 +97,22 @@ pub(crate) fn open(path: &Path) -> Result<Weights, Error> {
     Ok(weights)
 }
 
-/// The tensors of a file that is in memory; `path` is for messages.
-pub(crate) fn from_bytes(path: &Path, bytes: Cow<'static, [u8]>) -> Result<Weights, Error> {
-    let Contents { format, tensors, metadata } = contents(path, &Arc::new(Map::of(bytes)))?;
-    let tensors = tensors.into_iter().collect();
-    Ok(Weights { place: path.display().to_string(), format, tensors, metadata })
-}
-
-/// The contents of one file, whatever its format.
-fn read(path: &Path) -> Result<Contents, Error> {
-    contents(path, &Arc::new(Map::open(path)?))
-}
-
-fn contents(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
+/// The contents of one file, whatever its format; `path` is for messages.
+fn contents(path: &Path, map: &Arc<Map>) -> Result<(Format, Contents), Error> {
     let bytes = map.bytes();
     let safetensors = path.extension().is_some_and(|extension| extension == "safetensors");
     if safetensors::looks_like(bytes) {
-        safetensors::read(path, map)
+        Ok((Format::Safetensors, safetensors::read(path, map)?))
     } else if bytes.starts_with(gguf::MAGIC) {
-        gguf::read(path, map)
+        let (gguf, contents) = gguf::read(path, map)?;
+        Ok((Format::Gguf(Arc::new(gguf)), contents))
     } else if bytes.starts_with(torch::ZIP) {
-        torch::read_zip(path, map)
+        Ok((Format::Torch, torch::read_zip(path, map)?))
     } else if torch::looks_like_a_pickle(bytes) {
-        torch::read_old(path, map)
+        Ok((Format::Torch, torch::read_old(path, map)?))
     } else if ctranslate2::looks_like(bytes) {
-        ctranslate2::read(path, map)
+        let (model, contents) = ctranslate2::read(path, map)?;
+        Ok((Format::Ctranslate2(Arc::new(model)), contents))
     } else if bytes.starts_with(b"version https://git-lfs") {
         let reason = "it is a Git LFS pointer, not the file itself".into();
         Err(Error::Unsupported {
@@ -100,7 +122,7 @@ fn contents(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
         })
     } else if safetensors {
         // It is none: say what is wrong with it as one.
-        safetensors::read(path, map)
+        Ok((Format::Safetensors, safetensors::read(path, map)?))
     } else {
         Err(Error::Unrecognised { path: path.into() })
     }

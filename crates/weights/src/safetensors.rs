@@ -10,7 +10,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::marker::PhantomData;
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
@@ -19,23 +18,17 @@ use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::ser::{SerializeMap, Serializer};
 use serde::{Deserialize, Serialize};
 
+use crate::contents::{Contents, DIMENSIONS, Place};
 use crate::error::clip;
+use crate::json::{LONGEST, Unique, insert};
 use crate::map::Map;
-use crate::open::Contents;
 use crate::scheme::Scheme;
-use crate::stored::Stored;
-use crate::weights::Format;
 use crate::{Dtype, Error};
 
-/// The longest header that the format allows, in bytes.
-pub(crate) const LONGEST: u64 = 100_000_000;
 /// The entry that is not a tensor.
 pub(crate) const METADATA: &str = "__metadata__";
 /// Bytes before the header: its length.
 pub(crate) const PREFIX: usize = 8;
-/// More dimensions than any tensor has; without a limit a header could become a list of many times its own size.
-pub(crate) const DIMENSIONS: usize = 16;
-
 /// A header as it is written.
 #[derive(Default)]
 pub(crate) struct Header {
@@ -51,14 +44,6 @@ pub(crate) struct Claim {
     #[serde(deserialize_with = "shape")]
     pub(crate) shape: Vec<usize>,
     pub(crate) data_offsets: (usize, usize),
-}
-
-/// Where a tensor lies in its file.
-pub(crate) struct Place {
-    pub(crate) name: String,
-    pub(crate) dtype: Dtype,
-    pub(crate) shape: Vec<usize>,
-    range: Range<usize>,
 }
 
 /// Whether a file begins with a length that the format allows and an object.
@@ -91,10 +76,9 @@ pub(crate) fn read(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
     cover(path, &data, &mut places)?;
     let scheme = Scheme::read(path, &header.metadata)?;
     scheme.apply(&mut places)?;
-    let stored = |place: Place| (place.name, Stored::file(map, place.range, place.dtype, &place.shape));
-    let mut tensors = places.into_iter().map(stored).collect();
+    let mut tensors = places.into_iter().map(|place| place.tensor(map)).collect();
     scheme.scale(&mut tensors)?;
-    Ok(Contents { format: Format::Safetensors, tensors, metadata: header.metadata })
+    Ok(Contents { tensors, metadata: header.metadata })
 }
 
 /// Checks one tensor by itself: its type, its shape, its place in `data`.
@@ -138,34 +122,6 @@ fn cover(path: &Path, data: &Range<usize>, tensors: &mut [Place]) -> Result<(), 
     if covered < data.end { hole(covered, data.end) } else { Ok(()) }
 }
 
-/// A JSON object with strings as keys; a key that comes twice is an error, not a guess.
-pub(crate) struct Unique<V>(pub(crate) BTreeMap<String, V>);
-
-impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_map(UniqueVisitor(PhantomData))
-    }
-}
-
-struct UniqueVisitor<V>(PhantomData<V>);
-
-impl<'de, V: Deserialize<'de>> Visitor<'de> for UniqueVisitor<V> {
-    type Value = Unique<V>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-        let mut map = BTreeMap::new();
-        while let Some(key) = entries.next_key::<String>()? {
-            let value = entries.next_value()?;
-            insert(&mut map, key, value)?;
-        }
-        Ok(Unique(map))
-    }
-}
-
 impl<'de> Deserialize<'de> for Header {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         deserializer.deserialize_map(HeaderVisitor)
@@ -195,14 +151,6 @@ impl<'de> Visitor<'de> for HeaderVisitor {
         }
         Ok(Header { metadata: metadata.unwrap_or_default(), tensors })
     }
-}
-
-fn insert<V, E: serde::de::Error>(map: &mut BTreeMap<String, V>, key: String, value: V) -> Result<(), E> {
-    if map.contains_key(&key) {
-        return Err(E::custom(format_args!("{:?} appears twice", clip(&key))));
-    }
-    map.insert(key, value);
-    Ok(())
 }
 
 fn shape<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<usize>, D::Error> {

@@ -10,7 +10,8 @@ use std::process;
 use glassformer_tensor::Tensor;
 
 use crate::error::clip;
-use crate::safetensors::{Claim, Header, LONGEST, METADATA, PREFIX};
+use crate::json::LONGEST;
+use crate::safetensors::{Claim, Header, METADATA, PREFIX};
 use crate::{Dtype, Error};
 
 /// Numbers converted at a time.

@@ -9,8 +9,9 @@
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
 
+use crate::contents::Place;
 use crate::error::clip;
-use crate::safetensors::{Place, Unique};
+use crate::json::Unique;
 use crate::stored::{Scaling, Stored};
 use crate::{Dtype, Error, Quant};
 

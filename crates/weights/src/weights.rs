@@ -1,15 +1,13 @@
 //! The map from names to tensors.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 
 use glassformer_tensor::Tensor;
 
 use crate::error::clip;
 use crate::stored::Stored;
-use crate::{Ctranslate2, Error, Gguf, View, open};
+use crate::{Ctranslate2, Error, Gguf, View};
 
 /// Named tensors, ordered by name, never changed: the numbers lie in files mapped into memory, or in memory.
 #[derive(Clone)]
@@ -37,39 +35,6 @@ pub enum Format {
 }
 
 impl Weights {
-    /// The tensors behind `path`, a file or a folder. What a file is, its first bytes decide, not its name:
-    ///
-    /// - safetensors;
-    /// - PyTorch's `torch.save`, both the zip format and the older one. Only what holds tensors is understood: a file that
-    ///   asks for anything else is refused, and nothing it says is ever run. Tensors in nested dictionaries and lists are
-    ///   named by their path, joined with dots: `{"model": {"w": …}}` has `model.w`. Numbers and texts found on the way
-    ///   are [`Weights::metadata`];
-    /// - GGUF, whose sizes are turned around so that the last dimension lies together, as everywhere else. One part of a
-    ///   model split into `…-00001-of-00003.gguf` stands for all;
-    /// - CTranslate2's `model.bin`, aliases as names of their own, and 8- and 16-bit integers with their scales.
-    ///
-    /// A folder holds one of these, looked for in this order: `model.safetensors`, `model.safetensors.index.json` with its
-    /// shards, `pytorch_model.bin`, `pytorch_model.bin.index.json` with its shards, `model.bin`, one `.gguf` file.
-    ///
-    /// The files are mapped, not read: opening costs the same whatever their size, and they must not be changed in
-    /// place while the weights are in use (replacing them, as [`save`](crate::save) does, is safe). Every number in
-    /// the headers is checked first.
-    ///
-    /// # Errors
-    /// If a file cannot be opened, is not in a known format, or contradicts itself; see [`Error`].
-    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
-        open::open(path.as_ref())
-    }
-
-    /// The same of one file that is in memory, as one that `include_bytes!` made a part of the program. Nothing is copied;
-    /// `place` is what messages call it.
-    ///
-    /// # Errors
-    /// As for [`Weights::open`]. CTranslate2's vocabularies lie beside its file, and are looked for at `place`.
-    pub fn from_bytes(place: impl AsRef<Path>, bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, Error> {
-        open::from_bytes(place.as_ref(), bytes.into())
-    }
-
     /// Tensors made by this program. Of two with the same name the later one counts.
     pub fn from_tensors(tensors: impl IntoIterator<Item = (String, Tensor)>) -> Self {
         let stored = |(name, tensor): (String, Tensor)| {

@@ -14,12 +14,10 @@ use std::sync::Arc;
 
 pub use entries::Gguf;
 
+use crate::contents::{Contents, Place};
 use crate::error::clip;
 use crate::map::Map;
-use crate::open::Contents;
 use crate::reader::Reader;
-use crate::stored::Stored;
-use crate::weights::Format;
 use crate::{Dtype, Error, Quant};
 
 /// The first bytes of a file.
@@ -34,7 +32,7 @@ const LONGEST_NAME: u64 = 1024;
 const ALIGNMENT: u32 = 32;
 
 /// Reads the entries and the list of tensors.
-pub(crate) fn read(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
+pub(crate) fn read(path: &Path, map: &Arc<Map>) -> Result<(Gguf, Contents), Error> {
     let mut reader = Reader::new(path, "GGUF", map.bytes());
     reader.take(MAGIC.len() as u64, "the magic number")?;
     let version = reader.u32("the version")?;
@@ -64,9 +62,8 @@ pub(crate) fn read(path: &Path, map: &Arc<Map>) -> Result<Contents, Error> {
     let mut places = places.collect::<Result<Vec<_>, _>>()?;
     apart(path, &mut places)?;
     let metadata = gguf.texts();
-    let stored = |place: Place| (place.name, Stored::file(map, place.range, place.dtype, &place.shape));
-    let tensors = places.into_iter().map(stored).collect();
-    Ok(Contents { format: Format::Gguf(Arc::new(gguf)), tensors, metadata })
+    let tensors = places.into_iter().map(|place| place.tensor(map)).collect();
+    Ok((gguf, Contents { tensors, metadata }))
 }
 
 /// The file itself, or all parts of the model that it is a part of: `name-00001-of-00003.gguf`, counted from one.
@@ -103,14 +100,6 @@ struct Claim {
     shape: Vec<u64>,
     kind: u32,
     offset: u64,
-}
-
-/// Where a tensor lies in its file, checked.
-struct Place {
-    name: String,
-    dtype: Dtype,
-    shape: Vec<usize>,
-    range: Range<usize>,
 }
 
 fn claims(reader: &mut Reader, count: u64) -> Result<Vec<Claim>, Error> {

@@ -14,9 +14,9 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::contents::Contents;
 use crate::error::clip;
 use crate::map::Map;
-use crate::open::Contents;
 use crate::reader::Reader;
 use crate::{Dtype, Error};
 

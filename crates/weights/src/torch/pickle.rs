@@ -6,9 +6,9 @@
 //! program, and by [`MOST`]. <https://github.com/python/cpython/blob/main/Lib/pickletools.py>
 
 use crate::Error;
+use crate::contents::DIMENSIONS;
 use crate::error::clip;
 use crate::reader::Reader;
-use crate::safetensors::DIMENSIONS;
 
 use super::value::{Global, Object, Storage, Tensor, Value};
 

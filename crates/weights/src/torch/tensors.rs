@@ -5,12 +5,11 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::contents::Contents;
 use crate::error::clip;
 use crate::map::Map;
-use crate::open::Contents;
 use crate::stored::Stored;
 use crate::walk::Walk;
-use crate::weights::Format;
 use crate::{Dtype, Error};
 
 use super::pickle::Pickle;
@@ -44,7 +43,7 @@ pub(super) fn collect(path: &Path, map: &Arc<Map>, pickle: &Pickle, find: Find) 
         let stored = place(path, map, pickle, find, (&clip(&name), tensor))?;
         tensors.push((name, stored));
     }
-    Ok(Contents { format: Format::Torch, tensors, metadata: walker.metadata })
+    Ok(Contents { tensors, metadata: walker.metadata })
 }
 
 impl<'p> Walker<'p, '_> {
