@@ -2,7 +2,8 @@
 
 use std::cmp::Ordering;
 
-use super::call::{Args, FUNCTIONS};
+use super::args::Args;
+use super::call::FUNCTIONS;
 use super::exec::Renderer;
 use super::meter::{Outcome, wrong};
 use super::value::{Number, Value};

@@ -2,14 +2,15 @@
 
 use std::rc::Rc;
 
+use super::args::Args;
 use super::ast::{Arguments, Comparison, Expr, Kind};
-use super::call::{Args, FUNCTIONS};
-use super::exec::{Loop, Renderer, Scope};
+use super::call::FUNCTIONS;
+use super::exec::Renderer;
 use super::meter::{Outcome, wrong};
 use super::methods;
 use super::ops::negative;
 use super::show::Writer;
-use super::value::Value;
+use super::value::{Loop, Scope, Value};
 
 impl Renderer<'_> {
     pub(super) fn expression(&self, expr: &Expr, scope: &Scope) -> Outcome<Value> {

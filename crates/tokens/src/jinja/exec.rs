@@ -1,67 +1,15 @@
 //! Statements, carried out.
 
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use super::args::Args;
 use super::ast::{Action, Definition, Expr, For, Stmt, Target};
-use super::call::Args;
 use super::meter::{Fault, Meter, Outcome, wrong};
 use super::show::Writer;
 use super::time::Now;
-use super::value::Value;
-
-/// Names and their values, inside other names.
-#[derive(Clone)]
-pub(super) struct Scope(Rc<Frame>);
-
-struct Frame {
-    names: RefCell<HashMap<Rc<str>, Value>>,
-    parent: Option<Scope>,
-}
-
-impl Scope {
-    pub fn new(parent: Option<&Self>) -> Self {
-        Self(Rc::new(Frame { names: RefCell::default(), parent: parent.cloned() }))
-    }
-
-    pub fn set(&self, name: &str, value: Value) {
-        self.0.names.borrow_mut().insert(name.into(), value);
-    }
-
-    pub fn get(&self, name: &str) -> Option<Value> {
-        let mut scope = Some(self);
-        while let Some(Self(frame)) = scope {
-            if let Some(value) = frame.names.borrow().get(name) {
-                return Some(value.clone());
-            }
-            scope = frame.parent.as_ref();
-        }
-        None
-    }
-
-    fn clear(&self) {
-        self.0.names.take();
-    }
-}
-
-/// A macro, with the names around its definition.
-pub(super) struct Macro {
-    pub definition: Arc<Definition>,
-    scope: Scope,
-}
-
-/// The loop that a body is in.
-pub(super) struct Loop {
-    pub items: Vec<Value>,
-    pub index: Cell<usize>,
-    pub depth: usize,
-    /// For loops that call themselves.
-    recursion: Option<(Arc<For>, Scope)>,
-    /// What `loop.changed` was given last.
-    pub last: RefCell<Option<Value>>,
-}
+use super::value::{Loop, Macro, Scope, Value};
 
 /// What comes after a statement.
 #[derive(Clone, Copy, PartialEq, Eq)]

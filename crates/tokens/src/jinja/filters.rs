@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::call::Args;
+use super::args::Args;
 use super::exec::Renderer;
 use super::meter::{Outcome, wrong};
 use super::show::{self, Layout};

@@ -1,6 +1,6 @@
 //! `'%s' % x` and `'{}'.format(x)`: the parts of Python's formatting that templates use.
 
-use super::call::Args;
+use super::args::Args;
 use super::meter::{Meter, Outcome, wrong};
 use super::show::{self, Writer};
 use super::value::{Number, Value};

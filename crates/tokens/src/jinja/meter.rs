@@ -1,9 +1,6 @@
 //! What a template may use: steps, memory and depth, all counted.
 
 use std::cell::Cell;
-use std::rc::Rc;
-
-use super::value::Value;
 
 /// Why rendering stopped.
 #[derive(Debug)]
@@ -44,9 +41,6 @@ pub(super) struct Meter {
     pub line: Cell<usize>,
 }
 
-/// Lists, tuples and dictionaries within each other. Printing and dropping them recurses.
-const DEEPEST_VALUE: u32 = 200;
-
 impl Meter {
     pub fn new(limits: Limits) -> Self {
         Self { limits, steps: Cell::new(0), bytes: Cell::new(0), depth: Cell::new(0), line: Cell::new(1) }
@@ -85,22 +79,6 @@ impl Meter {
         }
         self.depth.set(depth);
         Ok(Deeper(self))
-    }
-
-    /// A text.
-    pub fn text(&self, text: impl Into<Rc<str>> + AsRef<str>) -> Outcome<Value> {
-        self.grow(text.as_ref().len())?;
-        Ok(Value::Text(text.into()))
-    }
-
-    /// The depth of a value that holds these, once the room for them was counted.
-    pub fn hold<'v>(&self, items: impl ExactSizeIterator<Item = &'v Value>) -> Outcome<u32> {
-        self.grow(items.len().saturating_mul(size_of::<Value>()))?;
-        let depth = items.map(Value::depth).max().unwrap_or(0) + 1;
-        if depth > DEEPEST_VALUE {
-            return Err(Fault::Exhausted(format!("{DEEPEST_VALUE} values within each other")));
-        }
-        Ok(depth)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use super::call::Args;
+use super::args::Args;
 use super::exec::Renderer;
 use super::meter::{Meter, Outcome, wrong};
 use super::text::{self, Ends};
@@ -231,7 +231,7 @@ fn affix(text: &str, name: &str, args: &Args) -> Outcome<Value> {
         other => wrong(format!("{name} first arg must be str or a tuple of str, not {}", other.kind())),
     };
     Ok(Value::Bool(match args.need(0, "prefix")? {
-        Value::Tuple(parts) => super::value::any(&parts.items, holds)?,
+        Value::Tuple(parts) => super::compare::any(&parts.items, holds)?,
         part => holds(&part)?,
     }))
 }

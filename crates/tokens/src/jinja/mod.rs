@@ -5,11 +5,13 @@
 //! text to itself thirty times takes thirty instructions and all the memory there is. Here every value that is made is
 //! counted before it is made, and every step of going through one.
 //!
-//! Reading order: `lex` and `parse` (with `statements` and `postfix`), `value`, then `exec` and `eval`.
+//! Reading order: `lex` and `parse` (with `statements` and `postfix`), `value` and `compare`, then `exec` and `eval`.
 
+mod args;
 mod ast;
 mod call;
 mod checks;
+mod compare;
 mod eval;
 mod exec;
 mod filters;

@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::call::Args;
+use super::args::Args;
 use super::exec::Renderer;
 use super::meter::{Fault, Outcome, wrong};
 use super::show;
@@ -163,7 +163,7 @@ impl Renderer<'_> {
         let mut kept = Vec::new();
         for item in items {
             let key = self.key(&item, &keys)?;
-            if !super::value::any(&seen, |known| known.equals(&key, self.meter))? {
+            if !super::compare::any(&seen, |known| known.equals(&key, self.meter))? {
                 seen.push(key);
                 kept.push(item);
             }

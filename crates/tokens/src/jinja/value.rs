@@ -1,12 +1,16 @@
 //! The values of a template, which behave as Python's do.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::cmp::Ordering;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
+use std::sync::Arc;
 
-use super::exec::{Loop, Macro};
-use super::meter::{Meter, Outcome, wrong};
+use super::ast::{Definition, For};
+use super::meter::{Fault, Meter, Outcome, wrong};
+
+/// Lists, tuples and dictionaries within each other. Printing and dropping them recurses.
+const DEEPEST_VALUE: u32 = 200;
 
 /// A value. Lists and dictionaries never change: the reference's sandbox forbids it, so they are shared freely.
 #[derive(Clone)]
@@ -65,6 +69,58 @@ enum Key {
     Tuple(Vec<Key>),
 }
 
+/// A macro, with the names around its definition.
+pub(super) struct Macro {
+    pub definition: Arc<Definition>,
+    pub scope: Scope,
+}
+
+/// The loop that a body is in.
+pub(super) struct Loop {
+    pub items: Vec<Value>,
+    pub index: Cell<usize>,
+    pub depth: usize,
+    /// For loops that call themselves.
+    pub recursion: Option<(Arc<For>, Scope)>,
+    /// What `loop.changed` was given last.
+    pub last: RefCell<Option<Value>>,
+}
+
+/// Names and their values, inside other names.
+#[derive(Clone)]
+pub(super) struct Scope(Rc<Frame>);
+
+struct Frame {
+    names: RefCell<HashMap<Rc<str>, Value>>,
+    parent: Option<Scope>,
+}
+
+impl Scope {
+    pub fn new(parent: Option<&Self>) -> Self {
+        Self(Rc::new(Frame { names: RefCell::default(), parent: parent.cloned() }))
+    }
+
+    pub fn set(&self, name: &str, value: Value) {
+        self.0.names.borrow_mut().insert(name.into(), value);
+    }
+
+    pub fn get(&self, name: &str) -> Option<Value> {
+        let mut scope = Some(self);
+        while let Some(Self(frame)) = scope {
+            if let Some(value) = frame.names.borrow().get(name) {
+                return Some(value.clone());
+            }
+            scope = frame.parent.as_ref();
+        }
+        None
+    }
+
+    /// Lets go of all values.
+    pub fn clear(&self) {
+        self.0.names.take();
+    }
+}
+
 impl Key {
     fn new(value: &Value) -> Outcome<Self> {
         Ok(match value {
@@ -102,6 +158,11 @@ impl Dict {
     pub fn get(&self, key: &Value) -> Option<&Value> {
         let at = *self.places.get(&Key::new(key).ok()?)?;
         Some(&self.entries[at].1)
+    }
+
+    /// Whether it has this key; an error for what cannot be one.
+    pub fn holds(&self, key: &Value) -> Outcome<bool> {
+        Ok(self.places.contains_key(&Key::new(key)?))
     }
 
     pub fn get_text(&self, key: &str) -> Option<&Value> {
@@ -260,81 +321,23 @@ impl Value {
             _ => None,
         }
     }
+}
 
-    /// Whether two values are equal. Values may share parts, so that a small one has endlessly many: each is counted.
-    pub fn equals(&self, other: &Self, meter: &Meter) -> Outcome<bool> {
-        meter.step(1)?;
-        Ok(match (self, other) {
-            (Self::Undefined(_), Self::Undefined(_)) | (Self::None, Self::None) => true,
-            (Self::Text(a), Self::Text(b)) => {
-                meter.step(a.len().min(b.len()) / 64)?;
-                a == b
-            }
-            (Self::List(a), Self::List(b)) | (Self::Tuple(a), Self::Tuple(b)) => {
-                let same = a.items.len() == b.items.len();
-                same && all(a.items.iter().zip(&b.items), |(a, b)| a.equals(b, meter))?
-            }
-            (Self::Dict(a), Self::Dict(b)) => {
-                let same = a.entries.len() == b.entries.len();
-                same && all(&a.entries, |(key, value)| match b.get(key) {
-                    Some(other) => value.equals(other, meter),
-                    None => Ok(false),
-                })?
-            }
-            (Self::Range(a, b, c), Self::Range(d, e, f)) => (a, b, c) == (d, e, f),
-            (Self::Namespace(a), Self::Namespace(b)) => Rc::ptr_eq(a, b),
-            (Self::Macro(a), Self::Macro(b)) => Rc::ptr_eq(a, b),
-            _ => match (self.number(), other.number()) {
-                (Some(a), Some(b)) => a.order(b) == Some(Ordering::Equal),
-                _ => false,
-            },
-        })
+impl Meter {
+    /// A text.
+    pub fn text(&self, text: impl Into<Rc<str>> + AsRef<str>) -> Outcome<Value> {
+        self.grow(text.as_ref().len())?;
+        Ok(Value::Text(text.into()))
     }
 
-    /// Which of two values is smaller.
-    pub fn order(&self, other: &Self, meter: &Meter) -> Outcome<Option<Ordering>> {
-        meter.step(1)?;
-        match (self, other) {
-            (Self::Undefined(why), _) | (_, Self::Undefined(why)) => wrong(&**why),
-            (Self::Text(a), Self::Text(b)) => {
-                meter.step(a.len().min(b.len()) / 64)?;
-                Ok(Some(a.cmp(b)))
-            }
-            (Self::List(a), Self::List(b)) | (Self::Tuple(a), Self::Tuple(b)) => {
-                for (a, b) in a.items.iter().zip(&b.items) {
-                    if !a.equals(b, meter)? {
-                        return a.order(b, meter);
-                    }
-                }
-                Ok(Some(a.items.len().cmp(&b.items.len())))
-            }
-            _ => match (self.number(), other.number()) {
-                (Some(a), Some(b)) => Ok(a.order(b)),
-                _ => wrong(format!("'{}' and '{}' cannot be ordered", self.kind(), other.kind())),
-            },
+    /// The depth of a value that holds these, once the room for them was counted.
+    pub fn hold<'v>(&self, items: impl ExactSizeIterator<Item = &'v Value>) -> Outcome<u32> {
+        self.grow(items.len().saturating_mul(size_of::<Value>()))?;
+        let depth = items.map(Value::depth).max().unwrap_or(0) + 1;
+        if depth > DEEPEST_VALUE {
+            return Err(Fault::Exhausted(format!("{DEEPEST_VALUE} values within each other")));
         }
-    }
-
-    /// Whether this contains another.
-    pub fn contains(&self, item: &Self, meter: &Meter) -> Outcome<bool> {
-        match self {
-            Self::Text(text) => match item {
-                Self::Text(part) => {
-                    meter.step(text.len() / 16)?;
-                    Ok(text.contains(&**part))
-                }
-                Self::Undefined(why) => wrong(&**why),
-                other => {
-                    wrong(format!("'in <string>' requires string as left operand, not {}", other.kind()))
-                }
-            },
-            Self::Dict(dict) => {
-                Key::new(item)?;
-                Ok(dict.get(item).is_some())
-            }
-            Self::List(items) | Self::Tuple(items) => any(&items.items, |other| item.equals(other, meter)),
-            other => any(&other.items(meter)?, |other| item.equals(other, meter)),
-        }
+        Ok(depth)
     }
 }
 
@@ -359,25 +362,4 @@ impl Number {
             (a, b) => a.float().partial_cmp(&b.float()),
         }
     }
-}
-
-/// Whether something holds of all, which may fail.
-pub(super) fn all<T>(
-    items: impl IntoIterator<Item = T>,
-    mut holds: impl FnMut(T) -> Outcome<bool>,
-) -> Outcome<bool> {
-    for item in items {
-        if !holds(item)? {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// Whether something holds of any, which may fail.
-pub(super) fn any<T>(
-    items: impl IntoIterator<Item = T>,
-    mut holds: impl FnMut(T) -> Outcome<bool>,
-) -> Outcome<bool> {
-    Ok(!all(items, |item| Ok(!holds(item)?))?)
 }
