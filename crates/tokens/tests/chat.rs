@@ -184,6 +184,22 @@ fn templates_that_never_end_or_explode_are_errors_within_a_second() {
             "{% set ns = namespace(d={}) %}{% for i in range(99999) %}{% set ns.d = dict(ns.d, k=ns.d) %}{% endfor %}{{ ns.d|tojson }}",
             "a deep dictionary",
         ),
+        (
+            "{% set ns = namespace(c=1) %}{% for i in range(99999) %}{% set ns.c = cycler(ns.c) %}{% endfor %}",
+            "cyclers within cyclers",
+        ),
+        (
+            "{% set ns = namespace(c=1) %}{% for i in range(99999) %}{% set ns.c = [ns.c]|select %}{% endfor %}",
+            "iterators within iterators",
+        ),
+        (
+            "{% set ns = namespace(c=1) %}{% for i in range(99999) %}{% for x in [ns.c] %}{% set ns.c = loop %}{% endfor %}{% endfor %}",
+            "loops over loops",
+        ),
+        (
+            "{% set ns = namespace(t=(1, 2)) %}{% for i in range(60) %}{% set ns.t = (ns.t, ns.t) %}{% endfor %}{{ ns.t in {} }}",
+            "a key whose parts are shared",
+        ),
     ];
     all_are_refused(&cases);
 }
@@ -211,7 +227,45 @@ fn texts_that_are_gone_through_again_and_again_are_errors_within_a_second() {
         ("{{ ('ab' * 1000000).strip('b' * 1000000 ~ 'a') }}", "stripping many of many"),
         ("{% for i in range(99999) %}{{ range(99999)[::-1] }}{% endfor %}", "slices again and again"),
         ("{{ ('a' * 30000000)[::-1] }}", "a slice of all characters"),
+        (
+            "{% set t = 'a' * 900000 %}{% for i in range(90000) %}{% set d = {t: 1} %}{% endfor %}",
+            "long keys of dictionaries",
+        ),
+        (
+            "{% set t = 'a' * 900000 %}{% for i in range(90000) %}{{ messages[0][t] }}{% endfor %}",
+            "long keys that are not there",
+        ),
+        (
+            "{% set t = 'a' * 900000 %}{% for i in range(90000) %}{{ messages[0].get(t) }}{% endfor %}",
+            "long keys that are asked for",
+        ),
+        (
+            "{% set t = 'a' * 900000 %}{% for i in range(90000) %}{{ messages|map(attribute=t)|list }}{% endfor %}",
+            "long attributes",
+        ),
+        (
+            "{% set ns = namespace(d=[]) %}{% for i in range(60000) %}{% set ns.d = ns.d + [('k' ~ i, i)] %}{% endfor %}{% set ns = namespace(dict(ns.d)) %}{% for i in range(99999) %}{{ ns.zz }}{% endfor %}",
+            "a namespace of many names",
+        ),
+        ("{{ '%.65536f' % 1.0 }}", "more digits than can be written"),
     ]);
+}
+
+#[test]
+fn what_loops_remember_may_be_a_long_chain() {
+    let source = "{% set ns = namespace(p=0) %}{% for i in range(99999) %}{% for x in [1] %}{% if loop.changed(ns.p) %}{% endif %}{% set ns.p = loop %}{% endfor %}{% endfor %}done";
+    let told = ChatTemplate::new(source).and_then(|chat| chat.render(&Conversation::new([("user", "hi")])));
+    match told {
+        Ok(text) => assert_eq!(text, "done"),
+        Err(error) => assert!(matches!(error, Error::Exhausted { .. }), "{error}"),
+    }
+}
+
+#[test]
+fn the_least_integer_can_be_divided() {
+    let source = "{{ (-170141183460469231731687303715884105727 - 1) is divisibleby(-1) }}";
+    let chat = ChatTemplate::new(source).unwrap();
+    assert_eq!(chat.render(&Conversation::new([("user", "hi")])).unwrap(), "True");
 }
 
 /// Templates and what they do, each of which must end in an error soon.

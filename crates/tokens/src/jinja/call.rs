@@ -52,7 +52,7 @@ impl Renderer<'_> {
                 Ok(Value::Joiner(Rc::new((text, RefCell::new(false)))))
             }
             "cycler" if args.places.is_empty() => wrong("at least one item has to be provided"),
-            "cycler" => Ok(Value::Cycler(Rc::new((args.places, RefCell::new(0))))),
+            "cycler" => Value::cycler(args.places, self.meter),
             "raise_exception" => {
                 let message = super::show::text(&args.need(0, "message")?, self.meter)?;
                 Err(Fault::Raised(message))

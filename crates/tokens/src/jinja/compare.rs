@@ -22,7 +22,7 @@ impl Value {
             }
             (Self::Dict(a), Self::Dict(b)) => {
                 let same = a.entries().len() == b.entries().len();
-                same && all(a.entries(), |(key, value)| match b.get(key) {
+                same && all(a.entries(), |(key, value)| match b.get(key, meter)? {
                     Some(other) => value.equals(other, meter),
                     None => Ok(false),
                 })?
@@ -74,7 +74,7 @@ impl Value {
                     wrong(format!("'in <string>' requires string as left operand, not {}", other.kind()))
                 }
             },
-            Self::Dict(dict) => dict.holds(item),
+            Self::Dict(dict) => dict.holds(item, meter),
             Self::List(items) | Self::Tuple(items) => any(&items.items, |other| item.equals(other, meter)),
             other => any(&other.items(meter)?, |other| item.equals(other, meter)),
         }

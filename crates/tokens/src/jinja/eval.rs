@@ -195,6 +195,7 @@ impl Renderer<'_> {
         if let Value::Undefined(why) = value {
             return wrong(&**why);
         }
+        self.meter.read(name)?;
         if methods::has(value, name) {
             return Ok(Value::Method(Rc::new((value.clone(), name.to_owned()))));
         }
@@ -202,13 +203,14 @@ impl Renderer<'_> {
             Value::Dict(dict) => dict.get_text(name).cloned().unwrap_or_else(missing),
             Value::Namespace(names) => {
                 let names = names.borrow();
+                self.meter.step(names.len() / 8)?;
                 names
                     .iter()
                     .find(|(known, _)| **known == *name)
                     .map_or_else(missing, |(_, value)| value.clone())
             }
             Value::Loop(state) => loop_attribute(state, name).unwrap_or_else(missing),
-            Value::Cycler(cycler) if name == "current" => cycler.0[*cycler.1.borrow()].clone(),
+            Value::Cycler(cycler) if name == "current" => cycler.0.items[cycler.1.get()].clone(),
             Value::Macro(found) if name == "name" => self.meter.text(found.definition.name.as_str())?,
             _ => missing(),
         })
@@ -216,9 +218,12 @@ impl Renderer<'_> {
 
     /// `value[key]`: an item, then an attribute of that name.
     pub(super) fn item(&self, value: &Value, key: &Value) -> Outcome<Value> {
+        if let Value::Text(name) = key {
+            self.meter.read(name)?;
+        }
         let found = match value {
             Value::Undefined(why) => return wrong(&**why),
-            Value::Dict(dict) => dict.get(key).cloned(),
+            Value::Dict(dict) => dict.get(key, self.meter)?.cloned(),
             Value::List(_) | Value::Tuple(_) | Value::Text(_) | Value::Range(..) => match key.integer() {
                 Some(index) => self.at(value, index)?,
                 None => None,

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use super::args::Args;
 use super::ast::{Action, Definition, Expr, For, Stmt, Target};
-use super::meter::{Fault, Meter, Outcome, wrong};
+use super::meter::{Meter, Outcome, wrong};
 use super::show::Writer;
 use super::time::Now;
 use super::value::{Loop, Macro, Scope, Value};
@@ -26,14 +26,22 @@ const KEPT: usize = 1024;
 pub(super) struct Renderer<'m> {
     pub meter: &'m Meter,
     pub now: Now,
-    /// Everything that may hold itself, and so would never be freed: scopes with macros, and namespaces.
+    /// Everything that may hold itself, and so would never be freed, or hold a chain of its kind, too long to free by
+    /// recursion: scopes with macros, namespaces, and loops that were asked whether something changed.
     scopes: RefCell<Vec<Scope>>,
     namespaces: RefCell<Vec<Value>>,
+    loops: RefCell<Vec<Rc<Loop>>>,
 }
 
 impl<'m> Renderer<'m> {
     pub fn new(meter: &'m Meter, now: Now) -> Self {
-        Self { meter, now, scopes: RefCell::default(), namespaces: RefCell::default() }
+        Self {
+            meter,
+            now,
+            scopes: RefCell::default(),
+            namespaces: RefCell::default(),
+            loops: RefCell::default(),
+        }
     }
 
     /// The text of a template.
@@ -53,6 +61,15 @@ impl<'m> Renderer<'m> {
         let namespace = Value::Namespace(Rc::new(RefCell::new(names)));
         self.namespaces.borrow_mut().push(namespace.clone());
         Ok(namespace)
+    }
+
+    /// Keeps a loop that is about to hold a value until the end.
+    pub fn keep(&self, state: &Rc<Loop>) -> Outcome<()> {
+        if state.last.borrow().is_none() {
+            self.meter.grow(KEPT)?;
+            self.loops.borrow_mut().push(state.clone());
+        }
+        Ok(())
     }
 
     fn run(&self, body: &[Stmt], scope: &Scope, out: &mut Writer<'_>) -> Outcome<Flow> {
@@ -142,6 +159,7 @@ impl<'m> Renderer<'m> {
                 Some(Value::Namespace(names)) => {
                     self.meter.grow(attribute.len() + size_of::<Value>())?;
                     let mut names = names.borrow_mut();
+                    self.meter.step(names.len() / 8)?;
                     match names.iter_mut().find(|(known, _)| **known == **attribute) {
                         Some((_, known)) => *known = value,
                         None => names.push((attribute.as_str().into(), value)),
@@ -191,8 +209,9 @@ impl<'m> Renderer<'m> {
             return self.run(&statement.otherwise, &Scope::new(Some(scope)), out).map(|_| ());
         }
         let recursion = statement.recursive.then(|| (statement.clone(), scope.clone()));
-        let count = items.len();
-        let state = Rc::new(Loop { items, index: Cell::new(0), depth, recursion, last: RefCell::default() });
+        let (count, within) = (items.len(), self.meter.hold(items.iter())?);
+        let state =
+            Rc::new(Loop { items, within, index: Cell::new(0), depth, recursion, last: RefCell::default() });
         for index in 0..count {
             self.meter.step(1)?;
             state.index.set(index);
@@ -279,14 +298,8 @@ impl Drop for Renderer<'_> {
                 names.take();
             }
         }
-    }
-}
-
-impl From<Fault> for String {
-    fn from(fault: Fault) -> Self {
-        match fault {
-            Fault::Wrong(message) | Fault::Raised(message) => message,
-            Fault::Exhausted(limit) => format!("out of {limit}"),
+        for state in self.loops.take() {
+            state.last.take();
         }
     }
 }

@@ -74,7 +74,7 @@ impl Renderer<'_> {
             Value::Dict(dict) => match name {
                 "get" => {
                     let missing = || args.get(1, "default").unwrap_or(Value::None);
-                    Ok(dict.get(&args.need(0, "key")?).cloned().unwrap_or_else(missing))
+                    Ok(dict.get(&args.need(0, "key")?, meter)?.cloned().unwrap_or_else(missing))
                 }
                 "keys" => Value::list(dict.entries().iter().map(|(key, _)| key.clone()).collect(), meter),
                 "values" => {
@@ -109,6 +109,7 @@ impl Renderer<'_> {
                 "cycle" => Ok(args.places[state.index.get() % args.places.len()].clone()),
                 _ => {
                     let now = Value::tuple(args.places, meter)?;
+                    self.keep(state)?;
                     let before = state.last.replace(Some(now.clone()));
                     Ok(Value::Bool(match before {
                         Some(before) => !before.equals(&now, meter)?,
@@ -117,9 +118,9 @@ impl Renderer<'_> {
                 }
             },
             Value::Cycler(cycler) => {
-                let at = *cycler.1.borrow();
-                cycler.1.replace(if name == "next" { (at + 1) % cycler.0.len() } else { 0 });
-                Ok(if name == "next" { cycler.0[at].clone() } else { Value::None })
+                let (items, at) = (&cycler.0.items, cycler.1.get());
+                cycler.1.set(if name == "next" { (at + 1) % items.len() } else { 0 });
+                Ok(if name == "next" { items[at].clone() } else { Value::None })
             }
             other => wrong(format!("'{}' object has no method '{name}'", other.kind())),
         }

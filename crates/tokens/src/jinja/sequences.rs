@@ -69,6 +69,7 @@ impl Renderer<'_> {
     /// What a path such as `function.name` or `0.id` leads to.
     fn path(&self, value: &Value, path: &Value) -> Outcome<Value> {
         let Value::Text(path) = path else { return self.item(value, path) };
+        self.meter.grow(path.len())?;
         let mut value = value.clone();
         for part in path.split('.') {
             let key = match part.parse::<u64>() {

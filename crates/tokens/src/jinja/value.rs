@@ -28,7 +28,7 @@ pub(super) enum Value {
     /// `range(start, stop, step)`
     Range(i128, i128, i128),
     /// Can be gone through once.
-    Iterator(Rc<RefCell<VecDeque<Value>>>),
+    Iterator(Rc<Series>),
     /// `namespace(…)`: the one thing whose contents a template may change.
     Namespace(Rc<RefCell<Names>>),
     Macro(Rc<Macro>),
@@ -40,7 +40,7 @@ pub(super) enum Value {
     /// `joiner(…)`: nothing the first time, its text after that.
     Joiner(Rc<(Rc<str>, RefCell<bool>)>),
     /// `cycler(…)`: its values in turn.
-    Cycler(Rc<(Vec<Value>, RefCell<usize>)>),
+    Cycler(Rc<(Items, Cell<usize>)>),
 }
 
 /// The contents of a namespace.
@@ -49,6 +49,12 @@ pub(super) type Names = Vec<(Rc<str>, Value)>;
 /// The items of a list or tuple.
 pub(super) struct Items {
     pub items: Vec<Value>,
+    depth: u32,
+}
+
+/// The items that an iterator has not given out.
+pub(super) struct Series {
+    left: RefCell<VecDeque<Value>>,
     depth: u32,
 }
 
@@ -78,6 +84,8 @@ pub(super) struct Macro {
 /// The loop that a body is in.
 pub(super) struct Loop {
     pub items: Vec<Value>,
+    /// How deep they are.
+    pub within: u32,
     pub index: Cell<usize>,
     pub depth: usize,
     /// For loops that call themselves.
@@ -122,7 +130,9 @@ impl Scope {
 }
 
 impl Key {
-    fn new(value: &Value) -> Outcome<Self> {
+    /// Of a tuple all parts are looked at, which may share parts and so be endlessly many: each is counted.
+    fn new(value: &Value, meter: &Meter) -> Outcome<Self> {
+        meter.step(1)?;
         Ok(match value {
             Value::None => Self::None,
             Value::Bool(flag) => Self::Int((*flag).into()),
@@ -131,8 +141,14 @@ impl Key {
                 Self::Int(*number as i128)
             }
             Value::Float(number) => Self::Float(number.to_bits()),
-            Value::Text(text) => Self::Text(text.clone()),
-            Value::Tuple(items) => Self::Tuple(items.items.iter().map(Self::new).collect::<Outcome<_>>()?),
+            Value::Text(text) => {
+                meter.read(text)?;
+                Self::Text(text.clone())
+            }
+            Value::Tuple(items) => {
+                meter.grow(items.items.len().saturating_mul(size_of::<Self>()))?;
+                Self::Tuple(items.items.iter().map(|item| Self::new(item, meter)).collect::<Outcome<_>>()?)
+            }
             other => return wrong(format!("a {} cannot be a key", other.kind())),
         })
     }
@@ -142,7 +158,7 @@ impl Dict {
     pub fn new(pairs: impl IntoIterator<Item = (Value, Value)>, meter: &Meter) -> Outcome<Self> {
         let mut dict = Self { entries: Vec::new(), places: HashMap::new(), depth: 0 };
         for (key, value) in pairs {
-            let place = Key::new(&key)?;
+            let place = Key::new(&key, meter)?;
             meter.grow(4 * size_of::<Value>())?;
             if let Some(&at) = dict.places.get(&place) {
                 dict.entries[at].1 = value;
@@ -155,14 +171,18 @@ impl Dict {
         Ok(dict)
     }
 
-    pub fn get(&self, key: &Value) -> Option<&Value> {
-        let at = *self.places.get(&Key::new(key).ok()?)?;
-        Some(&self.entries[at].1)
+    /// The value of a key; nothing for what cannot be one.
+    pub fn get(&self, key: &Value, meter: &Meter) -> Outcome<Option<&Value>> {
+        match Key::new(key, meter) {
+            Ok(key) => Ok(self.places.get(&key).map(|&at| &self.entries[at].1)),
+            Err(Fault::Wrong(_)) => Ok(None),
+            Err(fault) => Err(fault),
+        }
     }
 
     /// Whether it has this key; an error for what cannot be one.
-    pub fn holds(&self, key: &Value) -> Outcome<bool> {
-        Ok(self.places.contains_key(&Key::new(key)?))
+    pub fn holds(&self, key: &Value, meter: &Meter) -> Outcome<bool> {
+        Ok(self.places.contains_key(&Key::new(key, meter)?))
     }
 
     pub fn get_text(&self, key: &str) -> Option<&Value> {
@@ -197,8 +217,14 @@ impl Value {
 
     /// What a filter gives out one by one.
     pub fn iterator(items: Vec<Value>, meter: &Meter) -> Outcome<Self> {
-        meter.hold(items.iter())?;
-        Ok(Self::Iterator(Rc::new(RefCell::new(items.into()))))
+        let depth = meter.hold(items.iter())?;
+        Ok(Self::Iterator(Rc::new(Series { left: RefCell::new(items.into()), depth })))
+    }
+
+    /// These in turn, again and again.
+    pub fn cycler(items: Vec<Value>, meter: &Meter) -> Outcome<Self> {
+        let depth = meter.hold(items.iter())?;
+        Ok(Self::Cycler(Rc::new((Items { items, depth }, Cell::new(0)))))
     }
 
     /// From JSON.
@@ -226,12 +252,27 @@ impl Value {
         })
     }
 
-    /// How many values lie within each other.
+    /// How many values lie within each other. What a namespace, a macro or `loop.changed` holds does not count: it is let go
+    /// of at the end, one by one.
     pub fn depth(&self) -> u32 {
         match self {
             Self::List(items) | Self::Tuple(items) => items.depth,
             Self::Dict(dict) => dict.depth,
-            _ => 0,
+            Self::Iterator(series) => series.depth,
+            Self::Cycler(cycler) => cycler.0.depth,
+            Self::Loop(state) => state.within,
+            Self::Method(method) => method.0.depth(),
+            Self::Undefined(_)
+            | Self::None
+            | Self::Bool(_)
+            | Self::Int(_)
+            | Self::Float(_)
+            | Self::Text(_)
+            | Self::Range(..)
+            | Self::Namespace(_)
+            | Self::Macro(_)
+            | Self::Function(_)
+            | Self::Joiner(_) => 0,
         }
     }
 
@@ -299,7 +340,7 @@ impl Value {
             Self::List(items) | Self::Tuple(items) => items.items.clone(),
             Self::Dict(dict) => dict.entries.iter().map(|(key, _)| key.clone()).collect(),
             Self::Range(start, _, step) => (0..count as i128).map(|k| Self::Int(start + k * step)).collect(),
-            Self::Iterator(items) => items.borrow_mut().drain(..).collect(),
+            Self::Iterator(series) => series.left.borrow_mut().drain(..).collect(),
             other => return wrong(format!("'{}' object is not iterable", other.kind())),
         })
     }
