@@ -42,8 +42,8 @@ pub(crate) struct Held {
     back: String,
     text: String,
     ids: Vec<u32>,
-    /// The prompt's text, where the stream says nothing before the end: then it says the prompt too.
-    prompt: Option<String>,
+    /// The end of the prompt's text, where the stream has not said it: then it will say that too.
+    unsaid: String,
     ended: bool,
 }
 
@@ -55,7 +55,8 @@ impl Held {
         for &id in prompt {
             said += &stream.push(tokenizer, id)?;
         }
-        let prompt = if said.is_empty() { Some(tokenizer.decode(prompt, SPECIAL)?) } else { None };
+        let whole = tokenizer.decode(prompt, SPECIAL)?;
+        let unsaid = whole.strip_prefix(&said).unwrap_or_default().to_owned();
         let stop = stop.iter().filter(|stop| !stop.is_empty()).cloned().collect();
         Ok(Self {
             stream,
@@ -63,7 +64,7 @@ impl Held {
             back: String::new(),
             text: String::new(),
             ids: Vec::new(),
-            prompt,
+            unsaid,
             ended: false,
         })
     }
@@ -71,13 +72,9 @@ impl Held {
     /// What can be shown once the token `id` has come.
     pub fn push(&mut self, tokenizer: &Tokenizer, id: u32) -> Result<String, Error> {
         self.ids.push(id);
-        self.back += &self.stream.push(tokenizer, id)?;
+        let part = self.stream.push(tokenizer, id)?;
+        self.take(&part);
         if self.ended {
-            self.back.clear();
-        }
-        if let Some(at) = self.stop.iter().filter_map(|stop| self.back.find(stop.as_str())).min() {
-            self.back.truncate(at);
-            self.ended = true;
             return Ok(self.show(0));
         }
         let begins = |keep: usize| {
@@ -92,14 +89,24 @@ impl Held {
 
     /// What is left once the last token has come.
     pub fn rest(&mut self, tokenizer: &Tokenizer) -> Result<String, Error> {
-        if !self.ended {
-            let stream = std::mem::replace(&mut self.stream, tokenizer.stream(SPECIAL));
-            let rest = stream.finish(tokenizer)?;
-            let prompt = self.prompt.as_deref().unwrap_or_default();
-            self.back +=
-                if self.text.is_empty() { rest.strip_prefix(prompt).unwrap_or(&rest) } else { &rest };
-        }
+        let stream = std::mem::replace(&mut self.stream, tokenizer.stream(SPECIAL));
+        let part = stream.finish(tokenizer)?;
+        self.take(&part);
         Ok(self.show(0))
+    }
+
+    /// Holds what the stream says, without the prompt's end and up to a text that ends all.
+    fn take(&mut self, part: &str) {
+        if self.ended || part.is_empty() {
+            return;
+        }
+        // A character that the prompt began and new tokens ended is theirs.
+        let unsaid = std::mem::take(&mut self.unsaid);
+        self.back += part.strip_prefix(unsaid.as_str()).unwrap_or(part);
+        if let Some(at) = self.stop.iter().filter_map(|stop| self.back.find(stop.as_str())).min() {
+            self.back.truncate(at);
+            self.ended = true;
+        }
     }
 
     /// Whether no token has come.
@@ -119,5 +126,50 @@ impl Held {
         let shown = std::mem::replace(&mut self.back, rest);
         self.text += &shown;
         shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Words and two bytes of "é"; `decoder` says how text grows.
+    fn tokenizer(decoder: &str) -> Tokenizer {
+        let words = ["<unk>", "▁a", "▁b", "<0xC3>", "<0xA9>"];
+        let vocabulary: Vec<String> =
+            words.iter().enumerate().map(|(id, word)| format!("{word:?}: {id}")).collect();
+        let json = format!(
+            r#"{{"version": "1.0", "model": {{"type": "BPE", "vocab": {{{}}}, "merges": [], "unk_token": "<unk>"}}, "decoder": {{"type": "Sequence", "decoders": [{decoder}]}}}}"#,
+            vocabulary.join(", ")
+        );
+        Tokenizer::from_json(&json, "{}").unwrap()
+    }
+
+    const REPLACE: &str = r#"{"type": "Replace", "pattern": {"String": "▁"}, "content": " "}"#;
+
+    /// All pieces after `prompt`.
+    fn written(tokenizer: &Tokenizer, (prompt, new): (&[u32], &[u32]), stop: &[String]) -> String {
+        let mut held = Held::after(tokenizer, prompt, stop).unwrap();
+        let pieces: Vec<String> = new.iter().map(|&id| held.push(tokenizer, id).unwrap()).collect();
+        pieces.concat() + &held.rest(tokenizer).unwrap()
+    }
+
+    #[test]
+    fn bytes_at_the_end_of_a_prompt_are_not_written_again() {
+        let bytes = tokenizer(&format!(r#"{REPLACE}, {{"type": "ByteFallback"}}, {{"type": "Fuse"}}"#));
+        assert_eq!(written(&bytes, (&[1, 3, 4], &[2, 3, 4]), &[]), " bé");
+        assert_eq!(written(&bytes, (&[1, 3, 4], &[3, 4, 1]), &[]), "é a");
+        assert_eq!(written(&bytes, (&[1], &[3, 4]), &[]), "é");
+    }
+
+    #[test]
+    fn a_text_that_ends_all_is_left_out_whenever_it_comes() {
+        let bytes = tokenizer(&format!(r#"{REPLACE}, {{"type": "ByteFallback"}}, {{"type": "Fuse"}}"#));
+        // Of this nothing is known: all of its text comes at the end.
+        let late = tokenizer(&format!(r#"{REPLACE}, {REPLACE}, {{"type": "Fuse"}}"#));
+        for tokenizer in [bytes, late] {
+            assert_eq!(written(&tokenizer, (&[1], &[2, 1, 2]), &["a".into()]), " b ");
+            assert_eq!(written(&tokenizer, (&[1], &[2, 2]), &["a".into()]), " b b");
+        }
     }
 }
