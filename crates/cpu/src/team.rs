@@ -30,7 +30,7 @@ const YIELDS: usize = 4;
 
 /// A fixed number of threads that run one task together. The thread that calls [`Team::run`] is worker 0.
 ///
-/// Between runs the helpers spin for some tens of microseconds, then sleep. Dropping the team ends them.
+/// Between runs the helpers spin for 200 µs, then sleep. Dropping the team ends them.
 pub struct Team {
     shared: Arc<Shared>,
     helpers: Vec<JoinHandle<()>>,

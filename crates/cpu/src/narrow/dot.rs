@@ -97,8 +97,9 @@ impl Dot {
                 Self::Avx512Dot => Self::Avx512Vnni.is_available() && is_x86_feature_detected!("avx512bf16"),
                 #[cfg(target_arch = "x86_64")]
                 Self::Amx => {
+                    // Few rows, and what follows tiles, are done by vectors.
                     static AMX: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
-                    *AMX.get_or_init(super::amx::ask)
+                    *AMX.get_or_init(|| Self::Avx512Dot.is_available() && super::amx::ask())
                 }
                 #[cfg(not(target_arch = "aarch64"))]
                 Self::Neon | Self::NeonDot => false,

@@ -6,7 +6,6 @@
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 #[cfg(target_arch = "x86_64")]
-use super::Dot;
 use super::patch::Sums;
 use super::rows::narrow_line;
 use super::{Format, LINES, TILE_FLOATS, Target, UNIT, WIDEST};
@@ -292,8 +291,7 @@ pub(super) fn square_rows(finish: Finish, then: Then, target: Target) -> Rows {
     match target {
         Target::Wide => of::<OnSquares>(finish, then),
         Target::Far => of::<OnFarSquares>(finish, then),
-        Target::Tiles(_) | Target::Halves(_) if Dot::Avx512Dot.is_available() => of::<OnHalves>(finish, then),
-        Target::Tiles(_) | Target::Halves(_) => of::<OnAvx512>(finish, then),
+        Target::Tiles(_) | Target::Halves(_) => of::<OnHalves>(finish, then),
     }
 }
 

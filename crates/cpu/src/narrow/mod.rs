@@ -339,8 +339,7 @@ impl Product {
             Format::Int8 => FEW_ROWS,
             Format::Int4 => FEW_ROWS_OF_FOUR,
         };
-        let by_lines = dot == Dot::Amx && self.rows <= few;
-        if by_lines && Dot::Avx512Vnni.is_available() { Dot::Avx512Vnni } else { dot }
+        if dot == Dot::Amx && self.rows <= few { Dot::Avx512Vnni } else { dot }
     }
 
     /// Tiles along k.

@@ -440,7 +440,7 @@ unsafe fn lines<const DEPTH: usize, N: Copy, T: Copy + Default>(
 /// The scale of some numbers, and what to multiply by to get integers.
 ///
 /// The largest is found among the bits, where NaN is larger than everything: one NaN makes the scale NaN, and with it all
-/// that the row takes part in. Infinity does so too, as zero times infinity.
+/// that the row takes part in. Infinity does so too: there is no scale for it.
 #[inline(always)]
 pub(super) fn scale(numbers: &[f32]) -> (f32, f32) {
     scale_of(f32::from_bits(numbers.iter().fold(0, |most: u32, x| most.max(x.to_bits() & 0x7fff_ffff))))
@@ -449,6 +449,9 @@ pub(super) fn scale(numbers: &[f32]) -> (f32, f32) {
 /// The same, where the largest is known.
 #[inline(always)]
 fn scale_of(most: f32) -> (f32, f32) {
+    if !most.is_finite() {
+        return (f32::NAN, 0.0);
+    }
     // Below this, the inverse would be infinite; what is so small is nothing.
     if most < f32::MIN_POSITIVE * LARGEST { (0.0, 0.0) } else { (most / LARGEST, LARGEST / most) }
 }
@@ -464,6 +467,16 @@ pub(super) fn quantise(x: f32, inverse: f32) -> i8 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_is_no_number_or_endless_has_no_scale() {
+        for odd in [f32::INFINITY, f32::NEG_INFINITY, f32::NAN] {
+            let (scale, inverse) = scale(&[1.0, odd, -2.0]);
+            assert!(scale.is_nan() && inverse == 0.0, "{odd}: {scale}, {inverse}");
+        }
+        assert_eq!(scale(&[0.0; 3]), (0.0, 0.0));
+    }
+
     use glassformer_tensor::{Buffer, Random};
 
     #[test]

@@ -53,7 +53,7 @@ impl Deal {
             workers,
             rows: tiles(rows.unwrap_or(usual)),
             least: rows.unwrap_or(worth),
-            strip: if dot == Dot::Amx || by_tiles { STRIP } else { LOW_STRIP },
+            strip: if fast || by_tiles { STRIP } else { LOW_STRIP },
             wholes: false,
             by_layers,
             by_tiles,

@@ -22,6 +22,9 @@ use crate::narrow::{Format, Kind, Turn};
 
 mod narrow;
 
+/// Positions that there are tables for, at most. Whoever stands behind them has its sines computed, so that room for a text of
+/// millions of tokens costs nothing before there is one.
+const TABLED: usize = 1 << 13;
 /// What the rows of products in `bf16` are narrowed to.
 const HALVES: Kind = Kind::Narrow(Format::Bf16);
 
@@ -399,13 +402,14 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// The rows of `op` for every position that there is room for.
+    /// The rows of `op` for every position that there is room for, or the first of them.
     fn sinusoid(&mut self, op: &Sinusoid) -> SlotId {
         let positions = if let Rows::Tokens(side) = op.rows {
             self.capacity.side(side).keys
         } else {
             self.capacity.count(op.rows)
-        };
+        }
+        .min(TABLED);
         // The numbers do not depend on whose rows they are.
         let same = Sinusoid { rows: Rows::Fixed(positions), ..*op };
         self.constant(Wanted::Sinusoid(same, positions), Shape::fixed(positions, op.width))
@@ -456,7 +460,7 @@ impl<'a> Draft<'a> {
             size: op.turning,
             ..op.clone()
         };
-        let keys = self.capacity.side(op.side).keys;
+        let keys = self.capacity.side(op.side).keys.min(TABLED);
         match op.turns {
             Turns::Fixed(_) => {
                 let table = Wanted::Turns(Rotate { side: Side::Source, ..forward }, keys);

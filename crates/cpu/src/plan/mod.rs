@@ -158,7 +158,7 @@ impl Backend for Cpu {
         weights: &dyn Constants,
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
-        let tiles = has_tiles(self.dot);
+        let tiles = self.dot == Dot::Amx;
         let narrow = !has_wide_gradient(graph, tiles);
         let tiles = tiles && narrow;
         let choice = Choice { rule: &self.rule, weights, tiles: tiles && self.is_near(&[]) };
@@ -326,11 +326,6 @@ impl Runner for Plan {
 
 /// Numbers from which on several threads look for the largest.
 const WORTH_SHARING: usize = 1 << 15;
-
-/// Whether tiles of `bf16` are multiplied, and there is an instruction that rounds to it.
-fn has_tiles(dot: Dot) -> bool {
-    dot == Dot::Amx && Dot::Avx512Dot.is_available()
-}
 
 /// Whether an attention is differentiated in `f32`: it must see the numbers that the attention saw.
 fn has_wide_gradient(graph: &Graph, tiles: bool) -> bool {

@@ -114,9 +114,16 @@ impl Soften<'_> {
             self.follow::<L>(&vectors);
             let sums = self.sums.chunks_exact_mut(LANES);
             for (r, (row, sums)) in self.scores.chunks_exact_mut(TILE).zip(sums).enumerate() {
-                if self.seen[r] == 0 || self.levels[r] == f32::NEG_INFINITY {
-                    self.seen[r] = 0;
+                if self.seen[r] == 0 {
                     continue;
+                }
+                if self.levels[r] == f32::NEG_INFINITY {
+                    if row.iter().all(|score| !score.is_nan()) {
+                        self.seen[r] = 0;
+                        continue;
+                    }
+                    // What is no number is not larger than anything either, and has to show.
+                    self.levels[r] = 0.0;
                 }
                 let (level, mut sum) = (self.levels[r], L::load(sums.as_ptr()));
                 for v in vectors.clone() {

@@ -23,9 +23,10 @@ impl Weight {
     /// A B of zeros, whose columns come one by one.
     ///
     /// # Panics
-    /// If products of the coding cannot be done: see [`is_supported`].
+    /// If products of the coding cannot be done: see [`is_supported`]; or if its steps are for more numbers than `k` has.
     pub fn zeros(coding: Coding, k: usize, columns: usize) -> Self {
         assert!(is_supported(coding), "{coding:?}");
+        assert!(coding.scales != Scales::Steps || k.is_multiple_of(SUPER), "{coding:?} of {k} numbers");
         Self { data: Buffer::zeros(Self::len(coding, k, columns)), coding, k, columns }
     }
 

@@ -306,6 +306,23 @@ fn scores_that_overflow_are_not_seen() {
 }
 
 #[test]
+fn scores_that_are_no_numbers_show() {
+    let op = plain(1, 1, 16);
+    let fill = |rows: usize, x: f32| Numbers { rows, width: 16, data: vec![x; rows * 16] };
+    for how in How::everywhere().into_iter().chain(How::narrow()).filter(|how| how.dot != Dot::Amx) {
+        // All of a row, or one key alone, whatever its lane.
+        for (rows, wrong) in [(3, 0..3), (70, 63..64), (70, 5..6), (70, 69..70)] {
+            let mut inputs = vec![fill(rows, 1.0), fill(rows, 1.0), fill(rows, 1.0)];
+            inputs[1].data[wrong.start * 16..wrong.end * 16].fill(f32::NAN);
+            let made = run(&op.into(), &inputs, &sequences(&[rows]), &mut State::default(), how);
+            // Rows look back: those before it do not see it.
+            let told = made[0].data.iter().enumerate().all(|(at, x)| x.is_nan() == (at / 16 >= wrong.start));
+            assert!(told, "{how:?}: {wrong:?} of {rows}");
+        }
+    }
+}
+
+#[test]
 fn more_heads_than_queries_in_a_part_share_a_key() {
     let mut random = Random::new(6);
     let op = plain(200, 1, 4);
