@@ -25,6 +25,15 @@ pub fn checkpoint(path: &Path, console: &Console) -> Result<Checkpoint, Failure>
     open(path, console, |path| Ok(tasks::open(path)?))
 }
 
+/// The same for who gives ids: a formula alone does not say which rows see all, so that here only the user does.
+pub fn checkpoint_for_ids(path: &Path, console: &Console) -> Result<Checkpoint, Failure> {
+    let mut checkpoint = checkpoint(path, console)?;
+    if checkpoint.kind.is_empty() {
+        checkpoint.global.clear();
+    }
+    Ok(checkpoint)
+}
+
 /// Opens the model at `path` as one of sentences, with its tokenizer.
 pub fn embedder(path: &Path, console: &Console) -> Result<Reader, Failure> {
     let checkpoint = open(path, console, |path| Ok(families::open_for_embedding(path)?))?;

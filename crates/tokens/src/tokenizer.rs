@@ -89,9 +89,7 @@ impl Tokenizer {
     pub(crate) fn from_library(mut library: Library, config: &Config) -> Result<Self, Error> {
         library.configure(config)?;
         let mut vocabulary = Vocabulary::default();
-        for (token, id) in library.vocabulary() {
-            vocabulary.insert(token, id);
-        }
+        vocabulary.extend(library.vocabulary());
         let special = match config.special_texts().next() {
             Some(_) => SpecialIds::named(config, &vocabulary),
             None => SpecialIds::usual(&vocabulary, |token| library.is_special(token)),

@@ -51,4 +51,30 @@ impl Vocabulary {
         self.tokens.entry(id).or_insert_with(|| token.clone());
         self.ids.insert(token, id);
     }
+
+    /// All of these, which come in any order: of two with one id the smaller names it, every time.
+    pub(crate) fn extend(&mut self, tokens: impl IntoIterator<Item = (String, u32)>) {
+        for (token, id) in tokens {
+            let token: Arc<str> = token.into();
+            let named = self.tokens.entry(id).or_insert_with(|| token.clone());
+            if token < *named {
+                *named = token.clone();
+            }
+            self.ids.insert(token, id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_with_two_tokens_is_named_by_the_smaller_in_any_order() {
+        for tokens in [["[MASK]", "[UNK]"], ["[UNK]", "[MASK]"]] {
+            let mut vocabulary = Vocabulary::default();
+            vocabulary.extend(tokens.map(|token| (token.to_owned(), 4)));
+            assert_eq!(vocabulary.iter().collect::<Vec<_>>(), [(4, "[MASK]")]);
+        }
+    }
 }

@@ -13,11 +13,7 @@ use crate::failure::Failure;
 use crate::{ids, load};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
-    let mut checkpoint = load::checkpoint(&args.model, console)?;
-    if checkpoint.kind.is_empty() {
-        // A formula alone does not say which rows see all: here, only the user does.
-        checkpoint.global.clear();
-    }
+    let checkpoint = load::checkpoint_for_ids(&args.model, console)?;
     let model = &checkpoint.model;
     let mut sequences = sequences(args, model.formula())?;
     let inputs = inputs(&sequences);

@@ -70,6 +70,14 @@ fn global_positions_change_what_the_others_see() {
     let without = forward("forward_local", &model, &["--ids", ids]);
     let with = forward("forward_globally", &model, &["--ids", ids, "--global", "0"]);
     assert_ne!(without.get("0.hidden").unwrap().values(), with.get("0.hidden").unwrap().values());
+    for test in ["forward_local", "forward_globally"] {
+        let file = folder(&format!("{test}_again")).join("out.safetensors");
+        let globally: &[&str] = if test == "forward_local" { &[] } else { &["--global", "0"] };
+        let args = ["forward", "--model", &model, "--ids", ids, "--out", file.to_str().unwrap()];
+        run(&[&args, globally].concat()).ok();
+        let equal = run(&["verify", "--model", &model, "--against", file.to_str().unwrap()]).ok();
+        assert!(equal.starts_with("equal: "), "{test}: {equal}");
+    }
 }
 
 #[test]
