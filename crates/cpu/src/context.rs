@@ -57,7 +57,7 @@ pub(crate) struct PagesAt<'a> {
     pub data: *mut f32,
 }
 
-// SAFETY: as for `Block`: the only writer is `Store`, whose workers write disjoint rows.
+// SAFETY: as for `Block`: the only writer is `Store`, whose workers write different pages.
 unsafe impl Send for PagesAt<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for PagesAt<'_> {}

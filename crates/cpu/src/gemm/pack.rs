@@ -57,7 +57,7 @@ impl Packed {
         Self { data, k, columns }
     }
 
-    /// Its panels: what [`super::Product`] takes as B.
+    /// Its slivers: what [`super::Product`] takes as B.
     pub fn as_ptr(&self) -> *const f32 {
         self.data.as_ptr()
     }

@@ -172,7 +172,7 @@ pub(super) unsafe fn narrow_rows(call: Call<'_>, narrowing: &Narrowing) {
 }
 
 /// `y = after(x Wᵀ + b)` with narrow numbers. Inputs: x narrowed, W narrow, perhaps b, perhaps what `after` reads; x had `k`
-/// columns. Outputs: y, and y narrowed in the second format, if there is one; then y itself is only a place to work in. Perhaps what y
+/// columns. Outputs: y, and y narrowed, if that is asked for; then y itself is only a place to work in. Perhaps what y
 /// was before `after`, too. Or y is halves alone.
 ///
 /// # Safety

@@ -205,12 +205,6 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn sqrt(self) -> Self {
-        // SAFETY: the value proves the instructions.
-        unsafe { Self(_mm256_sqrt_ps(self.0), _mm256_sqrt_ps(self.1)) }
-    }
-
-    #[inline(always)]
     fn round(self) -> Self {
         const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
         // SAFETY: the value proves the instructions.

@@ -143,12 +143,6 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn sqrt(self) -> Self {
-        // SAFETY: the value proves the instructions.
-        Self(unsafe { _mm512_sqrt_ps(self.0) })
-    }
-
-    #[inline(always)]
     fn round(self) -> Self {
         // SAFETY: the value proves the instructions.
         Self(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })

@@ -148,10 +148,6 @@ pub trait Lanes:
     #[must_use]
     fn abs(self) -> Self;
 
-    /// The square root, correctly rounded.
-    #[must_use]
-    fn sqrt(self) -> Self;
-
     /// The nearest integer, of two the even one.
     #[must_use]
     fn round(self) -> Self;

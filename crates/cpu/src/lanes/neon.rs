@@ -224,12 +224,6 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    fn sqrt(self) -> Self {
-        // SAFETY: the value proves the instructions.
-        unsafe { each!(vsqrtq_f32(self)) }
-    }
-
-    #[inline(always)]
     fn round(self) -> Self {
         // SAFETY: the value proves the instructions.
         unsafe { each!(vrndnq_f32(self)) }

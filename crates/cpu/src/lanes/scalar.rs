@@ -156,11 +156,6 @@ impl Lanes for Scalar {
     }
 
     #[inline(always)]
-    fn sqrt(self) -> Self {
-        self.map(f32::sqrt)
-    }
-
-    #[inline(always)]
     fn round(self) -> Self {
         self.map(f32::round_ties_even)
     }

@@ -209,7 +209,6 @@ fn every_implementation_means_the_same() {
     lane_by_lane!(x, y: (-x).max(y), if -x > y { -x } else { y });
     lane_by_lane!(x, y: x.min(y), if x < y { x } else { y });
     lane_by_lane!(x, y: x.abs() - y, x.abs() - y);
-    lane_by_lane!(x, y: x.sqrt() + y, x.sqrt() + y);
     lane_by_lane!(x, y: x.round() + y, x.round_ties_even() + y);
     lane_by_lane!(x, y: Lanes::select(x.less_than(y), x, y + y), if x < y { x } else { y + y });
 }

@@ -5,7 +5,6 @@
 //! short: what it takes longer than the tiles are busy is lost.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
-#[cfg(target_arch = "x86_64")]
 use super::patch::Sums;
 use super::rows::narrow_line;
 use super::{Format, LINES, TILE_FLOATS, Target, UNIT, WIDEST};

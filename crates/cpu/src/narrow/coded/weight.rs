@@ -107,11 +107,6 @@ impl Weight {
         self.data.as_ptr()
     }
 
-    /// What it is written in.
-    pub fn coding(&self) -> Coding {
-        self.coding
-    }
-
     /// Its numbers of column `column`: what the row of the weight is worth.
     ///
     /// # Panics
