@@ -245,7 +245,8 @@ fn put_together<'w>(laid: &[Laid<'_>], sentence: impl Fn(usize) -> &'w str) -> S
         match part {
             Laid::Gap(spaces) => gap = spaces,
             Laid::Sentence(index) => {
-                line += if begun { joiner(&line.clone(), gap) } else { gap };
+                let between = if begun { joiner(&line, gap) } else { gap };
+                line += between;
                 line += sentence(*index);
                 (gap, begun) = ("", true);
             }

@@ -59,6 +59,12 @@ impl Token {
 pub(crate) const NAMES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
+/// The file.
+const FILE: &str = "tokenizer_config.json";
+
+/// The most bytes of a special token: far more than any has, and few enough to be looked for in texts.
+const LONGEST_TOKEN: usize = 1 << 12;
+
 /// The key of `tokenizer_config.json` that lists the tokens that were added to the vocabulary.
 const ADDED: &str = "added_tokens_decoder";
 
@@ -83,7 +89,7 @@ pub(crate) struct Config {
 impl Config {
     /// Of a folder; empty where it has none of the files.
     pub fn open(folder: Folder<'_>) -> Result<Self, Error> {
-        let mut values: Map<String, Value> = folder.json("tokenizer_config.json")?.unwrap_or_default();
+        let mut values: Map<String, Value> = folder.json(FILE)?.unwrap_or_default();
         let model: Map<String, Value> = folder.json("config.json")?.unwrap_or_default();
         let mut added = Vec::new();
         if !values.contains_key(ADDED) {
@@ -95,15 +101,20 @@ impl Config {
                 |(content, id): (&String, &Value)| Some((u32::try_from(id.as_u64()?).ok()?, token(content)));
             added.extend(tokens.iter().filter_map(read));
         }
-        Ok(Self::of(values, &model, added))
+        Self::of(values, &model, added)
     }
 
     /// What `tokenizer_config.json` alone says.
-    pub fn parse(text: &str) -> Result<Self, serde_json::Error> {
-        Ok(Self::of(serde_json::from_str(text)?, &Map::new(), Vec::new()))
+    pub fn parse(text: &str) -> Result<Self, Error> {
+        let values = serde_json::from_str(text).map_err(|error| Error::broken(FILE, error))?;
+        Self::of(values, &Map::new(), Vec::new())
     }
 
-    fn of(values: Map<String, Value>, model: &Map<String, Value>, mut added: Vec<(u32, Token)>) -> Self {
+    fn of(
+        values: Map<String, Value>,
+        model: &Map<String, Value>,
+        mut added: Vec<(u32, Token)>,
+    ) -> Result<Self, Error> {
         if let Some(Value::Object(tokens)) = values.get(ADDED) {
             let read =
                 |(id, token): (&String, &Value)| Some((id.parse().ok()?, Token::from_json(token, false)?));
@@ -121,7 +132,11 @@ impl Config {
             values,
         };
         config.read_special();
-        config
+        let longest = config.tokens().map(|token| token.content.len()).max().unwrap_or(0);
+        if longest > LONGEST_TOKEN {
+            return Err(Error::broken(FILE, format!("a special token has {longest} bytes")));
+        }
+        Ok(config)
     }
 
     fn read_special(&mut self) {

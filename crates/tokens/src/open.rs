@@ -90,8 +90,7 @@ impl Tokenizer {
     /// # Errors
     /// If one of them is broken, or asks for what is not supported.
     pub fn from_json(tokenizer: &str, config: &str) -> Result<Self, Error> {
-        let config = Config::parse(config).map_err(|error| Error::broken("tokenizer_config.json", error))?;
-        Self::from_library(Library::new(tokenizer.as_bytes(), "tokenizer.json")?, &config)
+        Self::from_library(Library::new(tokenizer.as_bytes(), "tokenizer.json")?, &Config::parse(config)?)
     }
 }
 

@@ -228,7 +228,13 @@ fn dropping_merges_at_random_is_for_training() {
 fn broken_vocabularies_are_errors() {
     let marian = |file: &str| fs::read(fixture("marian").join(file)).unwrap();
     let spm = marian("source.spm");
+    let long = json!({"sep_token": "*+".repeat(1 << 20)}).to_string();
     let cases: Vec<(&str, Files<'_>, &str)> = vec![
+        (
+            "a special token of megabytes",
+            vec![("tokenizer_config.json", long.as_bytes()), ("vocab.txt", b"[UNK]\na\n")],
+            "a special token has 2097152 bytes",
+        ),
         ("nothing", vec![], "expected tokenizer.json"),
         ("only a configuration", vec![("tokenizer_config.json", b"{}")], "expected tokenizer.json"),
         (
