@@ -70,11 +70,41 @@ impl Reader {
     /// # Errors
     /// If the model has no tags, or a text is too long.
     pub fn tag(&self, texts: &[&str], options: &Tag) -> Result<Vec<Vec<Entity>>, Error> {
+        let mut results = Vec::with_capacity(texts.len());
+        self.each_token(texts, options.long, |index, tokens| {
+            let units = merge(tokens, options.merge);
+            results.push(entities(&units, texts[index], &self.checkpoint().labels, options.merge));
+        })?;
+        Ok(results)
+    }
+
+    /// The tag of each word of sentences that are cut into words, as models of tags are trained: that of its first token. A word that was
+    /// cut off has `O`.
+    ///
+    /// # Errors
+    /// As [`Reader::tag`].
+    pub fn tag_words(&self, sentences: &[Vec<&str>], long: Long) -> Result<Vec<Vec<String>>, Error> {
+        let texts: Vec<String> = sentences.iter().map(|words| words.join(" ")).collect();
+        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let mut results = Vec::with_capacity(texts.len());
+        self.each_token(&texts, long, |index, tokens| {
+            let units = merge(tokens, Merge::None);
+            results.push(first_tags(&units, &sentences[index], &self.checkpoint().labels));
+        })?;
+        Ok(results)
+    }
+
+    /// Hands the tokens of each text to `take`, without special ones.
+    fn each_token(
+        &self,
+        texts: &[&str],
+        long: Long,
+        mut take: impl FnMut(usize, Vec<Token>),
+    ) -> Result<(), Error> {
         self.needs("tag", "a head for tags", |head| matches!(head, Head::Tags { .. }))?;
         let inputs: Vec<Input<'_>> = texts.iter().map(|&text| Input::One(text)).collect();
-        let encodings = self.encode(&inputs, options.long, self.longest())?;
+        let encodings = self.encode(&inputs, long, self.longest())?;
         let pieced = self.tokenizer().vocabulary().iter().any(|(_, token)| token.starts_with("##"));
-        let mut results = Vec::with_capacity(texts.len());
         self.run(
             &encodings,
             "logits",
@@ -89,11 +119,9 @@ impl Reader {
                     bytes: encoding.bytes[at],
                     inside: self.goes_on(text, encoding, at, pieced),
                 };
-                let units = merge(rows.map(token).collect(), options.merge);
-                results.push(entities(&units, text, &self.checkpoint().labels, options.merge));
+                take(index, rows.map(token).collect());
             },
-        )?;
-        Ok(results)
+        )
     }
 
     /// Whether token `at` goes on with the word of the one before it. Where the vocabulary marks that (`pieced`), a token is
@@ -152,6 +180,21 @@ fn merge(tokens: Vec<Token>, merge: Merge) -> Vec<Unit> {
     words.iter().map(unit).collect()
 }
 
+/// The tag of the first token of each word, where words have one space between them.
+fn first_tags(tokens: &[Unit], words: &[&str], labels: &[String]) -> Vec<String> {
+    let mut at = 0;
+    let tag = |word: &&str| {
+        let (from, to) = (at, at + word.len());
+        at = to + 1;
+        let inside = |token: &&Unit| {
+            token.bytes.start < token.bytes.end && token.bytes.start < to && token.bytes.end > from
+        };
+        let first = tokens.iter().find(inside);
+        first.and_then(|token| labels.get(token.label)).map_or_else(|| "O".to_owned(), String::clone)
+    };
+    words.iter().map(tag).collect()
+}
+
 /// Neighbours with the same tag as one entity.
 fn entities(units: &[Unit], text: &str, labels: &[String], merge: Merge) -> Vec<Entity> {
     let name = |unit: &Unit| labels.get(unit.label).map_or("", String::as_str);
@@ -183,4 +226,24 @@ fn entities(units: &[Unit], text: &str, labels: &[String], merge: Merge) -> Vec<
         }
     };
     groups.iter().map(entity).filter(|entity| entity.label != "O").collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// `evaluate` once took the first token that is not `O`, which is not what training teaches.
+    #[test]
+    fn the_tag_of_a_word_is_that_of_its_first_token_even_where_it_is_none() {
+        let unit = |start, end, label| {
+            let span = Span { start, end };
+            Unit { label, score: 1.0, chars: span, bytes: span }
+        };
+        let labels = ["O", "B-LOC", "I-LOC"].map(str::to_owned);
+        // in | Wash·ing·ton | now, of which the last word was cut off
+        let units = [unit(0, 2, 0), unit(3, 7, 0), unit(7, 10, 1), unit(10, 13, 2)];
+        assert_eq!(first_tags(&units, &["in", "Washington", "now"], &labels), ["O", "O", "O"]);
+        let units = [unit(0, 2, 0), unit(2, 7, 1), unit(7, 13, 0)];
+        assert_eq!(first_tags(&units, &["in", "Washington"], &labels), ["O", "B-LOC"]);
+    }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use glassformer_formula::Head;
 use glassformer_graph::Backend;
 use glassformer_metrics::{Words, accuracy, bleu, chrf, entities, perplexity, spans};
-use glassformer_tasks::{Answer, Classify, Input, Long, Merge, Reader, Split, Tag, Translate, Writer, open};
+use glassformer_tasks::{Answer, Classify, Input, Long, Reader, Split, Translate, Writer, open};
 
 use crate::Error;
 use crate::config::{Objective, Source};
@@ -176,27 +176,12 @@ fn classes(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> 
 }
 
 fn tags(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
-    let options = Tag { merge: Merge::None, long: Long::Cut };
     let (mut found, mut asked) = (Vec::new(), Vec::new());
     for chunk in records.chunks(TOGETHER) {
-        let words = |record: &Record| {
-            record.words.iter().map(|(word, _)| word.as_str()).collect::<Vec<_>>().join(" ")
-        };
-        let texts: Vec<String> = chunk.iter().map(words).collect();
-        let borrowed: Vec<&str> = texts.iter().map(String::as_str).collect();
-        for (record, tokens) in chunk.iter().zip(reader.tag(&borrowed, &options)?) {
-            // The tag of a word is that of its first token; a token that is no part of an entity is not listed.
-            let mut at = 0;
-            let tag = |(word, _): &(String, String)| {
-                let (from, to) = (at, at + word.chars().count());
-                at = to + 1;
-                let first = tokens.iter().find(|token| token.chars.start < to && token.chars.end > from);
-                first.map_or("O".to_owned(), |token| token.label.clone())
-            };
-            found.push(record.words.iter().map(tag).collect::<Vec<String>>());
-        }
+        let sentences: Vec<Vec<&str>> = chunk.iter().map(words).collect();
+        found.extend(reader.tag_words(&sentences, Long::Cut)?);
         tell(chunk.len());
-        asked.extend(texts);
+        asked.extend(sentences.iter().map(|words| words.join(" ")));
     }
     let right: Vec<Vec<String>> =
         records.iter().map(|record| record.words.iter().map(|(_, tag)| tag.clone()).collect()).collect();
@@ -211,6 +196,10 @@ fn tags(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Res
     scores.extend(each.iter().map(|(label, scores)| percent(&format!("f1 of {label}"), scores.f1())));
     let found = found.into_iter().map(|tags| tags.join(" "));
     Ok(Evaluation { examples: 0, scores, answers: asked.into_iter().zip(found).collect() })
+}
+
+fn words(record: &Record) -> Vec<&str> {
+    record.words.iter().map(|(word, _)| word.as_str()).collect()
 }
 
 fn answers(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
