@@ -70,6 +70,11 @@ impl Layout {
         &self.family.formula
     }
 
+    /// Positions of the source that see all when what it writes is run.
+    pub fn global(&self) -> &[usize] {
+        &self.family.global
+    }
+
     /// Its `config.json`.
     pub fn config(&self) -> &Map<String, Value> {
         &self.config

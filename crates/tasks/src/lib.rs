@@ -54,7 +54,7 @@ pub use fill::{Blank, Choice, Fill};
 pub use languages::Language;
 pub use likelihood::Likelihood;
 pub use open::{chat_template, complete, open, tokenizer};
-pub use reader::Reader;
+pub use reader::{Reader, question_rows};
 pub use tag::{Entity, Merge, Tag};
 pub use translate::{Split, Translate};
 pub use writer::{Files, Generate, Tell, Writer, Written, silent};

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use glassformer_engine::{Asked, Forward, Passes, Sequence};
-use glassformer_families::Checkpoint;
-use glassformer_formula::{Formula, Global, Head, Input as Rows, Mix, Pattern, Sublayer};
+use glassformer_families::{Checkpoint, global_rows};
+use glassformer_formula::{Formula, Head, Input as Rows};
 use glassformer_graph::{Backend, Rows as Kind};
 use glassformer_tokens::{Encoding, Part, Tokenizer};
 
@@ -135,7 +135,8 @@ impl Reader {
         }
         let typed = matches!(formula.source.as_ref().map(|side| &side.input), Some(Rows::Tokens(tokens)) if tokens.types.is_some());
         let types = if typed { text.types.clone() } else { Vec::new() };
-        let global = if marks_answers(&self.checkpoint) { question(formula, text) } else { Vec::new() };
+        let looks = marks_answers(&self.checkpoint) && !global_rows(formula).is_empty();
+        let global = if looks { (0..question_rows(text)).collect() } else { Vec::new() };
         let mut sequence = Sequence { source: ids, types, global, asked, ..Sequence::default() };
         crate::complete(&mut sequence, &self.checkpoint);
         sequence
@@ -191,20 +192,9 @@ pub(crate) fn marks_answers(checkpoint: &Checkpoint) -> bool {
     }
 }
 
-/// The positions of a question, which see and are seen by all where a model has windows (Longformer).
-fn question(formula: &Formula, text: &Encoding) -> Vec<usize> {
-    let looks = |sublayer: &Sublayer| match &sublayer.mix {
-        Mix::Attend(attention) => {
-            matches!(attention.pattern, Pattern::Sliding { global: Global::Shared | Global::Separate, .. })
-        }
-        Mix::Feed(_) => false,
-    };
-    let source = formula.source.as_ref();
-    if !source.is_some_and(|side| side.stack.block.iter().any(looks)) {
-        return Vec::new();
-    }
-    let last = text.parts.iter().rposition(|part| *part == Some(Part::First));
-    (0..last.map_or(0, |last| last + 1)).collect()
+/// How many rows the question of a pair has, from the first on. They see and are seen by all where a model has windows (Longformer).
+pub fn question_rows(text: &Encoding) -> usize {
+    text.parts.iter().rposition(|part| *part == Some(Part::First)).map_or(0, |last| last + 1)
 }
 
 /// What a head gives, in words.

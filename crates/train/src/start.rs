@@ -224,7 +224,7 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
     let embeds = config.objective == Objective::Embed;
     let opened = if embeds { families::open_for_embedding(path)? } else { families::open(path)? };
     let id = |key: &str| opened.config.get(key).and_then(Value::as_u64).map(|id| id as u32);
-    let about = About { start: id("decoder_start_token_id"), global: opened.global.clone() };
+    let start = id("decoder_start_token_id");
     let old = Layout::of_config(opened.config.clone())?;
     let end = match config.objective {
         Objective::Classify => Some("ForSequenceClassification"),
@@ -233,11 +233,13 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
         Objective::Fill if !matches!(opened.model.formula().head, Head::Words { .. }) => Some("ForMaskedLM"),
         Objective::Translate | Objective::Generate | Objective::Fill | Objective::Embed => None,
     };
-    let (model, layout) = match end {
-        None => (opened.model, old),
+    let (model, layout, global) = match end {
+        None => (opened.model, old, opened.global),
         Some(end) => {
             let layout = old.with_head(end, &labels)?;
-            (grown(&opened.model, layout.formula(), config.seed)?, layout)
+            // Not the positions that the old head asks for: the model learns as it will run.
+            let global = layout.global().to_vec();
+            (grown(&opened.model, layout.formula(), config.seed)?, layout, global)
         }
     };
     long_enough(model.formula(), config)?;
@@ -247,6 +249,7 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
             "train one whose vectors are pooled rows",
         ));
     }
+    let about = About { start, global };
     let task = Task::new(config, tokenizer, labels, model.formula(), about)?;
     // A sentence encoder's file may hold a pooler that its vectors do not use.
     let rest = if embeds { families::open(path).ok().map(|opened| opened.model) } else { None };
@@ -323,4 +326,51 @@ fn files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use glassformer_tensor::Random;
+
+    use super::*;
+    use crate::data::prepare;
+
+    /// Which rows of the first example see all, for a checkpoint that was trained to fill gaps.
+    fn seeing(objective: &str, data: &str) -> Vec<bool> {
+        let folder = std::env::temp_dir().join(format!("glassformer-{objective}-{}", std::process::id()));
+        fs::create_dir_all(folder.join("tokens")).unwrap();
+        fs::write(folder.join("data.tsv"), data).unwrap();
+        let learn = Learn { pieces: Pieces::Characters, around: Marks::Around, ..Learn::default() };
+        learn.from_lines(["abc"]).unwrap().save(&folder.join("tokens")).unwrap();
+        let checkpoint = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hf/longformer-mlm");
+        let text = format!(
+            r#"
+            out = "out"
+            objective = "{objective}"
+            model.checkpoint = "{checkpoint}"
+            tokenizer.folder = "tokens"
+            data = {{ train = [{{ path = "data.tsv" }}], length = 16 }}
+            schedule = {{ steps = 1, rate = 1e-3 }}
+            "#
+        );
+        fs::write(folder.join("config.toml"), text).unwrap();
+        let config = Config::open(&folder.join("config.toml")).unwrap();
+        let begun = begin(&config, &mut |_| {}).unwrap();
+        let data = prepare(&config, &begun.task, &folder.join("data"), &mut |_| {}).unwrap();
+        let batch = begun.task.batch(&data.train, &[0], &mut Random::new(1)).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        batch.source.global
+    }
+
+    /// They were those of the head that the checkpoint had before: a classifier learned with other rows than it was run with.
+    #[test]
+    fn rows_that_see_all_are_those_that_the_trained_model_runs_with() {
+        let classes = seeing("classify", "abc\ta\nbca\tb\n");
+        assert_eq!(classes.iter().filter(|row| **row).count(), 1);
+        assert!(classes[0], "what a classifier reads");
+        // [CLS] a b [SEP] c a b c [SEP]: up to the end of the question
+        let answer = seeing("answer", "ab\tcabc\tbc\n");
+        assert_eq!(answer.iter().position(|row| !row), Some(3));
+        assert!(answer[3..].iter().all(|row| !row));
+    }
 }

@@ -1,7 +1,9 @@
 //! What an objective makes of its data: records become tokens, and tokens rows of a batch with the right answers.
 
+use glassformer_families::global_rows;
 use glassformer_formula::{Formula, Head, Input};
 use glassformer_graph::{Batch, Packed, Side, Span};
+use glassformer_tasks::question_rows;
 use glassformer_tensor::Random;
 use glassformer_tokens::{Part, Special, Tokenizer};
 
@@ -39,6 +41,8 @@ pub struct Task {
     types: bool,
     /// Positions that see all.
     global: Vec<usize>,
+    /// Whether the rows of a question see all instead.
+    asking: bool,
     /// The ids that there are: files may leave some out.
     ids: Vec<u32>,
     /// Whether pieces of running text are remembered from batch to batch.
@@ -98,6 +102,7 @@ impl Task {
             side,
             types,
             global: about.global,
+            asking: config.objective == Objective::Answer && !global_rows(formula).is_empty(),
             texts: if config.objective == Objective::Generate && remembered(formula) > 0 {
                 Texts::GoOn
             } else {
@@ -164,7 +169,8 @@ impl Task {
         match self.objective {
             Objective::Generate | Objective::Fill => 1,
             Objective::Translate | Objective::Tag | Objective::Embed => 2,
-            Objective::Classify | Objective::Answer => 3,
+            Objective::Classify => 3,
+            Objective::Answer => 4,
         }
     }
 
@@ -257,7 +263,8 @@ impl Task {
         Ok(vec![encoding.ids, tags])
     }
 
-    /// The tokens of a question and its context, their types, and the first and the last token of the answer.
+    /// The tokens of a question and its context, their types, the first and the last token of the answer, and how many rows of the question
+    /// see all.
     fn answered(&self, record: &Record) -> Result<Option<Vec<Vec<u32>>>, Error> {
         let [question, context, answer] = &record.texts[..] else { return Ok(None) };
         let first = match record.start {
@@ -279,7 +286,8 @@ impl Task {
         let rows: Vec<u32> =
             (0..encoding.ids.len()).filter(|&row| inside(row)).map(|row| row as u32).collect();
         let (Some(&from), Some(&to)) = (rows.first(), rows.last()) else { return Ok(None) };
-        Ok(Some(vec![encoding.ids, encoding.types, vec![from, to]]))
+        let question = if self.asking { question_rows(&encoding) as u32 } else { 0 };
+        Ok(Some(vec![encoding.ids, encoding.types, vec![from, to], vec![question]]))
     }
 
     /// How many rows an example has on each side, by the lengths of its parts.
@@ -406,7 +414,9 @@ impl Task {
                 pick_all(packed, parts[0].len());
                 // Not labels of rows: the two ends of the answer, counted from the sequence's first row.
                 packed.labels.extend(&parts[2]);
-                self.push_typed(batch, &parts[0], &parts[1]);
+                let question = parts[3].first().map_or(0, |&rows| rows as usize);
+                let global: Vec<usize> = if question > 0 { (0..question).collect() } else { self.global.clone() };
+                self.push_seeing(batch, (&parts[0], &parts[1]), &global);
             }
             Objective::Embed => {
                 self.push_typed(batch, &parts[0], &[]);
@@ -416,13 +426,18 @@ impl Task {
     }
 
     fn push_typed(&self, batch: &mut Batch<'static>, ids: &[u32], types: &[u32]) {
+        self.push_seeing(batch, (ids, types), &self.global);
+    }
+
+    /// Pushes a text with its types, of which the positions `global` see all.
+    fn push_seeing(&self, batch: &mut Batch<'static>, (ids, types): (&[u32], &[u32]), global: &[usize]) {
         let packed = batch.side_mut(self.side);
         packed.push(ids, Span::default());
         if self.types {
             packed.types.extend(ids.iter().enumerate().map(|(row, _)| types.get(row).copied().unwrap_or(0)));
         }
-        if !self.global.is_empty() {
-            packed.global.extend((0..ids.len()).map(|row| self.global.contains(&row)));
+        if !global.is_empty() {
+            packed.global.extend((0..ids.len()).map(|row| global.contains(&row)));
         }
     }
 

@@ -16,6 +16,9 @@ use crate::config::{Config, Objective, Source};
 use crate::task::{Encoded, Refused, Task};
 use crate::{Error, disk};
 
+/// Changes with what examples hold on disk: data of an older program is made anew.
+const FORMAT: u32 = 2;
+
 /// How many records are turned into tokens at a time.
 const CHUNK: usize = 8192;
 
@@ -183,7 +186,7 @@ fn make(
 fn key(config: &Config, task: &Task) -> Result<u64, Error> {
     let mut hasher = DefaultHasher::new();
     serde_json::to_string(&config.data).unwrap_or_default().hash(&mut hasher);
-    (config.objective as u8, config.seed, 1).hash(&mut hasher);
+    (config.objective as u8, config.seed, FORMAT).hash(&mut hasher);
     task.identity().hash(&mut hasher);
     for source in config.data.train.iter().chain(&config.data.valid) {
         let facts = fs::metadata(&source.path).map_err(Error::io("read", &source.path))?;
