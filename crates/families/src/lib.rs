@@ -38,7 +38,7 @@ pub use embedding::{Embedding, open_for_embedding};
 pub use error::Error;
 pub use family::{Family, known, nearest};
 pub use generation::{Generation, generation};
-pub use open::{Checkpoint, from_parts, global_rows, open};
+pub use open::{Checkpoint, LABELS, from_parts, global_rows, open, open_formula};
 pub use quantize::{Quantize, Written, copy_beside};
 pub use rules::{How, Rule};
 pub use save::Layout;

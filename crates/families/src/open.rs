@@ -40,6 +40,37 @@ impl Checkpoint {
     }
 }
 
+/// The file with the names of labels beside a formula: a JSON list, in the order of the head's scores.
+pub const LABELS: &str = "labels.json";
+
+/// Opens a folder whose formula says all: `formula.toml`, the weights and, where the head has labels, their names in [`LABELS`].
+///
+/// # Errors
+/// If a file cannot be read, or they do not fit.
+pub fn open_formula(folder: &Path) -> Result<Checkpoint, Error> {
+    let model = Model::open(folder)?;
+    let labels = match model.formula().head {
+        Head::Classes { count, .. } | Head::Tags { count, .. } => label_names(folder, count)?,
+        Head::Rows | Head::Words { .. } | Head::Adaptive { .. } | Head::Spans => Vec::new(),
+    };
+    Ok(Checkpoint { labels, ..Checkpoint::plain(model) })
+}
+
+/// The names of the labels of a head that has `count`; none where nobody has written them.
+fn label_names(folder: &Path, count: usize) -> Result<Vec<String>, Error> {
+    let path = folder.join(LABELS);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let bad = |why: String| Error::File { path: path.display().to_string(), why };
+    let names: Vec<String> = serde_json::from_str(&read_text(&path)?)
+        .map_err(|error| bad(format!("is no list of names of labels: {error}")))?;
+    if names.len() != count {
+        return Err(bad(format!("names {} labels, and the formula's head has {count}", names.len())));
+    }
+    Ok(names)
+}
+
 /// The positions of the source that see and are seen by all where nothing but the formula says it: the first one, where some rows
 /// can (Longformer's `[CLS]`).
 pub fn global_rows(formula: &Formula) -> Vec<usize> {

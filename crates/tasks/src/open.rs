@@ -6,7 +6,6 @@ use std::sync::Arc;
 use glassformer_engine::Sequence;
 use glassformer_families::{self as families, Checkpoint};
 use glassformer_formula::Head;
-use glassformer_model::Model;
 use glassformer_tokens::{ChatTemplate, Tokenizer};
 use glassformer_weights::{Format, Gguf, Weights};
 
@@ -17,11 +16,8 @@ use crate::{Error, gguf};
 /// # Errors
 /// If a file cannot be read or is not understood, or tensors do not fit.
 pub fn open(path: &Path) -> Result<Checkpoint, Error> {
-    if !path.join("formula.toml").exists() {
-        return Ok(families::open(path)?);
-    }
-    let model = Model::open(path).map_err(families::Error::from)?;
-    Ok(Checkpoint::plain(model))
+    let has_formula = path.join("formula.toml").exists();
+    Ok(if has_formula { families::open_formula(path)? } else { families::open(path)? })
 }
 
 /// Opens the tokenizer of the model at `path`.

@@ -44,6 +44,7 @@ pub(crate) struct Progress {
 pub(crate) enum Written {
     /// With the model that it was made from, for tensors that training does not use.
     Layout(Box<Layout>, Option<Model>),
+    /// The names of labels stand beside it, in a file of their own.
     Formula(Formula),
 }
 

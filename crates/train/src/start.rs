@@ -97,6 +97,9 @@ fn from_formula(
         None => Written::Formula(formula.clone()),
     };
     let mut beside = files(&folder)?;
+    if matches!(written, Written::Formula(_)) {
+        beside.extend(label_file(&task));
+    }
     if config.objective == Objective::Translate {
         beside.push(("generation_config.json".into(), generation(config, &task).into_bytes()));
     }
@@ -205,13 +208,13 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
         let model = Model::open(path)?;
         let formula = model.formula().clone();
         long_enough(&formula, config)?;
-        if let Head::Classes { count, .. } = formula.head
+        if let Head::Classes { count, .. } | Head::Tags { count, .. } = formula.head
             && !labels.is_empty()
             && labels.len() != count
         {
             return Err(Error::config(
                 format!(
-                    "the data have {} labels, and the checkpoint's formula has {count} classes",
+                    "the data have {} labels, and the head of the checkpoint's formula has {count}",
                     labels.len()
                 ),
                 "change count of the head in its formula.toml, or the data",
@@ -219,6 +222,7 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
         }
         let about = About { global: families::global_rows(&formula), ..About::default() };
         let task = Task::new(config, tokenizer, labels, &formula, about)?;
+        beside.extend(label_file(&task));
         return Ok(Begun { model, task, written: Written::Formula(formula), beside });
     }
     let embeds = config.objective == Objective::Embed;
@@ -298,6 +302,12 @@ fn keys(config: &Config, task: &Task, formula: &Formula) -> Map<String, Value> {
     }
     keys.insert("dropout".into(), json!(config.regularise.dropout));
     keys
+}
+
+/// The file with the names of labels beside a formula, which has no place for them.
+fn label_file(task: &Task) -> Option<(String, Vec<u8>)> {
+    let names = Some(task.labels()).filter(|labels| !labels.is_empty())?;
+    Some((families::LABELS.to_owned(), format!("{:#}\n", json!(names)).into_bytes()))
 }
 
 /// How a translator writes unless told otherwise.

@@ -2,10 +2,13 @@
 
 mod common;
 
+use std::sync::Arc;
+
 use common::{Folder, backwards, train};
 use glassformer_cpu::Cpu;
 use glassformer_engine::{Decoding, Finish, Generator, Request, Room};
 use glassformer_families as families;
+use glassformer_tasks::Reader;
 use glassformer_tokens::{Special, SpecialText, Tokenizer};
 use glassformer_train::Event;
 
@@ -69,4 +72,31 @@ fn a_sentence_encoder_of_a_formula_opens_for_embedding() {
     let opened = families::open_for_embedding(&folder.0.join("out/model")).expect("it opens");
     assert!(opened.embedding.is_some() && opened.model.formula().pooler.is_some());
     assert_eq!(opened.global, [0], "the first row sees all, as it did in training");
+}
+
+/// Labels had no place beside a formula: a tagger found nothing, and a classifier called everything `LABEL_0`.
+#[test]
+fn a_classifier_and_a_tagger_of_a_formula_keep_their_labels() {
+    let folder = Folder::new("labelled");
+    let trained = |objective: &str, formula: &str, data: (&str, &str)| {
+        let config = backwards(&folder.0, objective, 2, "");
+        let (name, text) = data;
+        std::fs::write(folder.0.join(name), text).expect("the data");
+        std::fs::write(folder.0.join("formula.toml"), formula).expect("the formula");
+        let text = std::fs::read_to_string(&config).expect("the configuration");
+        let text = text.replace("\"translate\"", &format!("\"{objective}\"")).replace("data.tsv", name);
+        std::fs::write(&config, text).expect("the configuration");
+        train(&config, |_| false);
+        let reader = Reader::open(&folder.0.join(objective).join("model"), Arc::new(Cpu::new(1)));
+        reader.expect("it opens").checkpoint().labels.clone()
+    };
+    let text = "a cat\tanimal\na tree\tplant\na dog\tanimal\n".repeat(4).replace("a dog", "my dog");
+    let formula = SENTENCES.replace("head = \"rows\"", "head.classes = { count = 1 }");
+    let classes = trained("classify", &formula, ("texts.tsv", &text));
+    assert_eq!(classes, ["animal", "plant"]);
+    let words = "a\tO\nParis\tLOC\n\nin\tO\nRome\tLOC\n\n";
+    let (stack, _) = SENTENCES.split_once("[pooler]").expect("a stack and a pooler");
+    let formula = stack.replace("head = \"rows\"", "head.tags = { count = 1 }");
+    let tags = trained("tag", &formula, ("words.conll", words));
+    assert_eq!(tags, ["LOC", "O"]);
 }
