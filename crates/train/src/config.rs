@@ -1,5 +1,6 @@
 //! What `train` is told: a TOML file with the model, the data, the objective and how to go about it. `read` reads and checks it.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -193,7 +194,7 @@ pub struct Source {
     #[serde(default)]
     pub format: Option<Format>,
     /// Which columns (numbers from 0, or keys) are what the objective wants, in its order: source and target; text; text and
-    /// label; words and tags; question, context and answer; two texts.
+    /// label, and the other text where texts are pairs; words and tags; question, context and answer; two texts.
     #[serde(default)]
     pub columns: Vec<Column>,
     /// How many lines at its beginning are no data: 1 where the first names the columns.
@@ -232,6 +233,15 @@ pub enum Column {
     Number(usize),
     /// By its key.
     Key(String),
+}
+
+impl fmt::Display for Column {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Number(number) => write!(f, "{number}"),
+            Self::Key(key) => f.write_str(key),
+        }
+    }
 }
 
 /// What is left out of the data.

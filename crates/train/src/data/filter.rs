@@ -126,7 +126,7 @@ mod tests {
     use super::*;
 
     fn pair(source: &str, target: &str) -> Record {
-        Record { texts: vec![source.into(), target.into()], words: Vec::new(), start: None }
+        Record { texts: vec![source.into(), target.into()], ..Record::default() }
     }
 
     #[test]

@@ -16,9 +16,9 @@ use crate::config::{Column, Format, Objective, Source};
 const LONGEST_LINE: u64 = 64 << 20;
 
 /// What one example is made of, in the order that the objective wants.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Record {
-    /// Its texts: source and target; text and label; question, context and answer.
+    /// Its texts: source and target; text and label, and the other text of a pair; question, context and answer.
     pub texts: Vec<String>,
     /// Words with their tags, for `tag`.
     pub words: Vec<(String, String)>,
@@ -28,7 +28,7 @@ pub struct Record {
 
 impl Record {
     fn of(texts: Vec<String>) -> Self {
-        Self { texts, words: Vec::new(), start: None }
+        Self { texts, ..Self::default() }
     }
 }
 
@@ -43,6 +43,63 @@ fn has_what_it_takes(format: Format, objective: Objective) -> bool {
     }
 }
 
+/// What the columns of an objective are, in its order.
+fn wanted(objective: Objective) -> &'static [&'static str] {
+    match objective {
+        Objective::Translate => &["source", "target"],
+        Objective::Generate | Objective::Fill => &["text"],
+        Objective::Classify => &["text", "label"],
+        Objective::Tag => &["tokens", "tags"],
+        Objective::Answer => &["question", "context", "answer"],
+        Objective::Embed => &["first", "second"],
+    }
+}
+
+/// What stands in a column more than [`wanted`], where one is given.
+fn optional(objective: Objective) -> Option<&'static str> {
+    (objective == Objective::Classify).then_some("the second text")
+}
+
+/// The columns that are read, in the order of the objective: those that are given, or the first ones, or the keys that are usual. What
+/// cannot be followed is refused, with what is wrong and what to do.
+fn columns(
+    given: &[Column],
+    format: Format,
+    objective: Objective,
+) -> Result<Vec<Column>, (String, &'static str)> {
+    let wanted = wanted(objective);
+    let usual = |(at, name): (usize, &&str)| match format {
+        Format::Tsv => Some(Column::Number(at)),
+        Format::Jsonl => Some(Column::Key((*name).to_owned())),
+        Format::Text | Format::Conll | Format::Squad => None,
+    };
+    if given.is_empty() {
+        return Ok(wanted.iter().enumerate().filter_map(usual).collect());
+    }
+    for column in given {
+        match (format, column) {
+            (Format::Tsv, Column::Number(_)) | (Format::Jsonl, Column::Key(_)) => {}
+            (Format::Tsv, Column::Key(key)) => {
+                return Err((format!("columns of a TSV have numbers, not the key {key}"), "count from 0"));
+            }
+            (Format::Jsonl, Column::Number(number)) => {
+                let what = format!("columns of JSON objects have keys, not the number {number}");
+                return Err((what, "name its keys with columns = [\"…\"]"));
+            }
+            (Format::Text | Format::Conll | Format::Squad, _) => {
+                return Err(("a file of this format has no columns to choose".into(), "leave columns out"));
+            }
+        }
+    }
+    let most = wanted.len() + usize::from(optional(objective).is_some());
+    if given.len() < wanted.len() || given.len() > most {
+        let more = optional(objective).map_or(String::new(), |name| format!(", and may have {name}"));
+        let what = format!("{} columns are given, and it wants {}{more}", given.len(), wanted.join(", "));
+        return Err((what, "list one for each, in this order"));
+    }
+    Ok(given.to_vec())
+}
+
 /// The records of one file, one after the other.
 pub struct Records {
     lines: Box<dyn BufRead + Send>,
@@ -50,6 +107,7 @@ pub struct Records {
     line: usize,
     format: Format,
     objective: Objective,
+    /// Those that are read, in the order of the objective.
     columns: Vec<Column>,
     /// Records that were read and not yet given out, for formats that hold many at once.
     waiting: VecDeque<Record>,
@@ -85,7 +143,8 @@ impl Records {
                     .into(),
             });
         }
-        let columns = source.columns.clone();
+        let columns = columns(&source.columns, format, objective)
+            .map_err(|(what, hint)| Error::Data { place: place.clone(), what, hint: hint.into() })?;
         let (waiting, line, ended) = (VecDeque::new(), 0, false);
         let mut records = Self { lines, place, line, format, objective, columns, waiting, ended };
         for _ in 0..source.skip {
@@ -160,88 +219,62 @@ impl Records {
         Ok(())
     }
 
-    /// How many texts the objective wants, and what they are.
-    fn wanted(&self) -> &'static [&'static str] {
-        match self.objective {
-            Objective::Translate => &["source", "target"],
-            Objective::Generate | Objective::Fill => &["text"],
-            Objective::Classify => &["text", "label"],
-            Objective::Tag => &["tokens", "tags"],
-            Objective::Answer => &["question", "context", "answer"],
-            Objective::Embed => &["first", "second"],
-        }
+    /// What stands in each column, by `get`, which is given the column and what it is for.
+    fn texts<T>(&self, get: impl Fn(&Column, &str) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+        let names = wanted(self.objective).iter().copied().chain(optional(self.objective));
+        self.columns.iter().zip(names).map(|(column, name)| get(column, name)).collect()
     }
 
     fn columns_of(&self, line: &str) -> Result<Record, Error> {
         let fields: Vec<&str> = line.split('\t').collect();
-        let mut texts = Vec::new();
-        for (at, name) in self.wanted().iter().enumerate() {
-            let column = match self.columns.get(at) {
-                None if self.columns.is_empty() => at,
-                Some(Column::Number(number)) => *number,
-                Some(Column::Key(key)) => {
-                    return Err(self
-                        .wrong(format!("columns of a TSV have numbers, not the key {key}"), "count from 0"));
-                }
-                None => return Err(self.wrong(format!("no column is given for {name}"), "list one for each")),
+        let get = |column: &Column, name: &str| {
+            let text = match column {
+                Column::Number(number) => fields.get(*number),
+                Column::Key(_) => None,
             };
-            let text = fields.get(column).ok_or_else(|| {
+            text.map(|text| (*text).to_owned()).ok_or_else(|| {
                 let what = format!("there is no column {column} for {name}, only {}", fields.len());
                 self.wrong(what, "check that columns are separated by tabs")
-            })?;
-            texts.push((*text).to_owned());
-        }
-        // A second text, such as the other sentence of a pair, may stand in one column more.
-        if self.objective == Objective::Classify
-            && let Some(Column::Number(number)) = self.columns.get(2)
-            && let Some(text) = fields.get(*number)
-        {
-            texts.push((*text).to_owned());
-        }
-        Ok(Record::of(texts))
+            })
+        };
+        Ok(Record::of(self.texts(get)?))
     }
 
     fn object(&self, line: &str) -> Result<Record, Error> {
         let object: Value = serde_json::from_str(line)
             .map_err(|error| self.wrong(format!("it is not JSON: {error}"), "one object on each line"))?;
-        let get = |at: usize, name: &str| {
-            let key = match self.columns.get(at) {
-                Some(Column::Key(key)) => key.as_str(),
-                Some(Column::Number(_)) | None => name,
+        let get = |column: &Column, name: &str| {
+            let value = match column {
+                Column::Key(key) => object.get(key),
+                Column::Number(_) => None,
             };
-            object.get(key).ok_or_else(|| {
-                self.wrong(format!("it has no {key:?}"), "name its keys with columns = [\"…\"]")
+            value.ok_or_else(|| {
+                let what = format!("it has no {:?} for {name}", column.to_string());
+                self.wrong(what, "name its keys with columns = [\"…\"]")
             })
         };
         if self.objective == Objective::Tag {
-            let list = |at: usize, name: &str| {
-                let texts =
-                    get(at, name)?.as_array().map(|list| list.iter().map(as_text).collect::<Vec<_>>());
-                texts.ok_or_else(|| {
-                    self.wrong(format!("{name} is not a list"), "give a list of words and one of tags")
-                })
-            };
-            let (words, tags) = (list(0, "tokens")?, list(1, "tags")?);
-            if words.len() != tags.len() {
-                return Err(self.wrong(
-                    format!("{} words and {} tags", words.len(), tags.len()),
-                    "one tag for each word",
-                ));
-            }
-            return Ok(Record {
-                texts: Vec::new(),
-                words: words.into_iter().zip(tags).collect(),
-                start: None,
-            });
+            return self.tagged(&self.texts(get)?);
         }
-        let texts = self
-            .wanted()
-            .iter()
-            .enumerate()
-            .map(|(at, name)| get(at, name).map(as_text))
-            .collect::<Result<_, _>>()?;
+        let texts = self.texts(get)?.into_iter().map(as_text).collect();
         let start = object.get("start").and_then(Value::as_u64).map(|start| start as usize);
-        Ok(Record { texts, words: Vec::new(), start })
+        Ok(Record { texts, start, ..Record::default() })
+    }
+
+    /// A list of words, and one of their tags.
+    fn tagged(&self, lists: &[&Value]) -> Result<Record, Error> {
+        let list = |at: usize, name: &str| {
+            let list = lists.get(at).and_then(|value| value.as_array());
+            list.map(|list| list.iter().map(as_text).collect::<Vec<_>>()).ok_or_else(|| {
+                self.wrong(format!("{name} is not a list"), "give a list of words and one of tags")
+            })
+        };
+        let (words, tags) = (list(0, "tokens")?, list(1, "tags")?);
+        if words.len() != tags.len() {
+            let what = format!("{} words and {} tags", words.len(), tags.len());
+            return Err(self.wrong(what, "one tag for each word"));
+        }
+        Ok(Record { words: words.into_iter().zip(tags).collect(), ..Record::default() })
     }
 
     /// A sentence of words with tags, up to an empty line.
@@ -262,7 +295,7 @@ impl Records {
             words.push((word.to_owned(), tag.to_owned()));
         }
         if !words.is_empty() {
-            self.waiting.push_back(Record { texts: Vec::new(), words, start: None });
+            self.waiting.push_back(Record { words, ..Record::default() });
         }
         Ok(())
     }
@@ -348,5 +381,46 @@ mod tests {
         assert!(refused(Some(Format::Conll), Objective::Translate).is_some());
         assert_eq!(refused(None, Objective::Generate), None);
         std::fs::remove_file(&path).unwrap();
+    }
+
+    /// All records of a file with this content.
+    fn read(name: &str, text: &str, objective: Objective, columns: &[Column]) -> Result<Vec<Record>, Error> {
+        let path = std::env::temp_dir().join(format!("glassformer-columns-{}-{name}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let source = Source { path: path.clone(), format: None, columns: columns.to_vec(), skip: 0, weight: 1.0 };
+        let all = Records::open(&source, objective).and_then(|mut records| {
+            std::iter::from_fn(|| records.record().transpose()).collect::<Result<Vec<_>, _>>()
+        });
+        std::fs::remove_file(&path).unwrap();
+        all
+    }
+
+    /// Objects lost the second text of a pair, and a number in place of a key was ignored.
+    #[test]
+    fn columns_mean_the_same_in_both_formats() {
+        let keys = ["a", "b", "c"].map(|key| Column::Key(key.to_owned()));
+        let numbers = [0, 1, 2].map(Column::Number);
+        let object = r#"{"a": "one", "b": "yes", "c": "two"}"#;
+        let tsv = read("pair.tsv", "one\tyes\ttwo\n", Objective::Classify, &numbers).unwrap();
+        assert_eq!(tsv[0].texts, ["one", "yes", "two"]);
+        assert_eq!(read("pair.jsonl", object, Objective::Classify, &keys).unwrap(), tsv);
+
+        let refused = |name: &str, text: &str, objective, columns: &[Column]| {
+            read(name, text, objective, columns).expect_err("it is refused").to_string()
+        };
+        let missing = refused("few.tsv", "one\tyes\ttwo\none\tyes\n", Objective::Classify, &numbers);
+        assert!(missing.contains("line 2: there is no column 2 for the second text"), "{missing}");
+        let missing = refused("few.jsonl", r#"{"a": "", "b": ""}"#, Objective::Classify, &keys);
+        assert!(missing.contains("line 1: it has no \"c\""), "{missing}");
+        for (name, columns) in [("more.tsv", &numbers[..]), ("more.jsonl", &keys[..])] {
+            let surplus = refused(name, object, Objective::Translate, columns);
+            assert!(surplus.contains("3 columns are given, and it wants source, target;"), "{surplus}");
+            let few = refused(name, object, Objective::Translate, &columns[..1]);
+            assert!(few.contains("1 columns are given"), "{few}");
+        }
+        let number = refused("number.jsonl", object, Objective::Classify, &numbers);
+        assert!(number.contains("not the number 0"), "{number}");
+        let text = refused("text.txt", "a line\n", Objective::Generate, &numbers[..1]);
+        assert!(text.contains("has no columns"), "{text}");
     }
 }
