@@ -200,7 +200,8 @@ pub struct Source {
     /// How many lines at its beginning are no data: 1 where the first names the columns.
     #[serde(default)]
     pub skip: usize,
-    /// How often each example comes in an epoch; a fraction is drawn anew for each epoch.
+    /// How often each example comes in an epoch; a fraction is drawn anew for each epoch. A piece of running text counts for the file that
+    /// it begins in.
     #[serde(default = "once")]
     pub weight: f64,
 }

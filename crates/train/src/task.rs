@@ -85,6 +85,13 @@ impl Task {
                 "take one of a masked language model",
             ));
         }
+        let goes_on = config.objective == Objective::Generate && remembered(formula) > 0;
+        if goes_on && config.data.train.iter().any(|source| source.weight != 1.0) {
+            return Err(Error::config(
+                "data.train has weights, and this formula reads its text from the beginning to the end",
+                "leave weight out, or write a text several times into its file",
+            ));
+        }
         let (side, given) = match (&formula.target, &formula.source) {
             (Some(target), _) => (Side::Target, Some(target)),
             (None, source) => (Side::Source, source.as_ref()),
@@ -103,11 +110,7 @@ impl Task {
             types,
             global: about.global,
             asking: config.objective == Objective::Answer && !global_rows(formula).is_empty(),
-            texts: if config.objective == Objective::Generate && remembered(formula) > 0 {
-                Texts::GoOn
-            } else {
-                Texts::Apart
-            },
+            texts: if goes_on { Texts::GoOn } else { Texts::Apart },
         })
     }
 
@@ -307,10 +310,11 @@ impl Task {
     pub fn plan(&self, store: &Store, order: &Order, epoch: usize) -> Vec<Vec<u64>> {
         if self.is_running() {
             let mut random = order.random(epoch);
-            let mut starts = self.windows(store, random.below(self.length) as u64);
+            let starts = self.windows(store, random.below(self.length) as u64);
             if self.texts == Texts::GoOn {
                 return self.streams(&starts, order.rows);
             }
+            let mut starts = order.repeated(store, starts, &mut random);
             random.shuffle(&mut starts);
             return self.grouped(&starts, order.rows);
         }
@@ -415,7 +419,8 @@ impl Task {
                 // Not labels of rows: the two ends of the answer, counted from the sequence's first row.
                 packed.labels.extend(&parts[2]);
                 let question = parts[3].first().map_or(0, |&rows| rows as usize);
-                let global: Vec<usize> = if question > 0 { (0..question).collect() } else { self.global.clone() };
+                let global: Vec<usize> =
+                    if question > 0 { (0..question).collect() } else { self.global.clone() };
                 self.push_seeing(batch, (&parts[0], &parts[1]), &global);
             }
             Objective::Embed => {

@@ -9,7 +9,7 @@ use glassformer_cpu::Cpu;
 use glassformer_formula::Formula;
 use glassformer_tensor::Random;
 use glassformer_tokens::Tokenizer;
-use glassformer_train::{About, Changes, Config, Ended, Event, Run, Store, Task};
+use glassformer_train::{About, Changes, Config, Ended, Event, Order, Run, Store, Task};
 use serde_json::{Value, json};
 
 const FORMULA: &str = r#"
@@ -161,4 +161,32 @@ fn ids_may_have_gaps() {
         let known = |&id: &u32| task.tokenizer().token(id).is_some();
         assert!(batch.source.tokens.iter().all(known), "a word that is none");
     }
+}
+
+/// Weights were ignored where text is cut into pieces.
+#[test]
+fn pieces_of_text_come_as_often_as_their_file_wants() {
+    let folder = Folder::new("weights");
+    data(&folder.0, &sentences(), &"mice ran from the cat\n".repeat(40));
+    let path = config(&folder.0, ["out", "generate", r#"{ kind = "characters" }"#]);
+    let two = std::fs::read_to_string(&path).expect("the configuration").replace(
+        r#"train = [{ path = "train.txt" }]"#,
+        r#"train = [{ path = "train.txt", weight = 0.0 }, { path = "valid.txt", weight = 2.5 }]"#,
+    );
+    std::fs::write(&path, two).expect("the configuration");
+    train(&path, |_| false);
+
+    let tokenizer = Tokenizer::open(folder.0.join("out/tokenizer")).expect("it opens");
+    let read = Config::open(&path).expect("the configuration is right");
+    let formula = Formula::from_toml(FORMULA).expect("it is right");
+    let task = Task::new(&read, tokenizer, Vec::new(), &formula, About::default()).expect("it fits");
+    let store = Store::open(&folder.0.join("out/data"), "train", 1).expect("the data is there");
+    let order = Order { seed: 1, weights: vec![0.0, 2.5], rows: 64, pool: 1 };
+    let starts: Vec<u64> = task.plan(&store, &order, 0).concat();
+    assert!(starts.iter().all(|&start| store.origin_of(start) == 1), "the first file has no weight");
+    let mut each: Vec<u64> = starts.clone();
+    each.sort_unstable();
+    each.dedup();
+    let times = starts.len() as f64 / each.len() as f64;
+    assert!((2.2..2.8).contains(&times), "{times}");
 }

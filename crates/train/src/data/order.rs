@@ -33,6 +33,26 @@ impl Order {
         Random::new(self.seed ^ (epoch as u64 + 1).wrapping_mul(0xA24B_AED4_963E_E407))
     }
 
+    /// How often an example of file `origin` comes in an epoch.
+    fn times(&self, origin: usize, random: &mut Random) -> usize {
+        let weight = self.weights.get(origin).copied().unwrap_or(1.0);
+        let more = f64::from(random.uniform()) < weight.fract();
+        weight.trunc() as usize + usize::from(more)
+    }
+
+    /// The pieces of running text that begin at `starts`, each as often as the file that it begins in wants.
+    pub fn repeated(&self, store: &Store, starts: Vec<u64>, random: &mut Random) -> Vec<u64> {
+        if self.weights.iter().all(|&weight| weight == 1.0) {
+            return starts;
+        }
+        let mut all = Vec::with_capacity(starts.len());
+        for start in starts {
+            let times = self.times(store.origin_of(start), random);
+            all.extend(std::iter::repeat_n(start, times));
+        }
+        all
+    }
+
     /// The batches of `epoch`, each a list of examples; `sizes` gives the rows that an example has on each side.
     pub fn epoch(
         &self,
@@ -43,9 +63,7 @@ impl Order {
         let mut random = self.random(epoch);
         let mut all = Vec::with_capacity(store.len());
         for at in 0..store.len() {
-            let weight = self.weights.get(store.origin(at)).copied().unwrap_or(1.0);
-            let more = f64::from(random.uniform()) < weight.fract();
-            let times = weight.trunc() as usize + usize::from(more);
+            let times = self.times(store.origin(at), &mut random);
             all.extend(std::iter::repeat_n(at as u32, times));
         }
         random.shuffle(&mut all);

@@ -75,6 +75,12 @@ impl Store {
         self.index[at * (self.parts + 1) + self.parts] as usize
     }
 
+    /// Which file the number at `place` came from.
+    pub fn origin_of(&self, place: u64) -> usize {
+        let after = self.offsets.partition_point(|&offset| offset <= place);
+        self.origin(after.saturating_sub(1).min(self.len().saturating_sub(1)))
+    }
+
     /// The parts of example `at`.
     ///
     /// # Errors
