@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use glassformer_families::{self as families, Layout};
-use glassformer_formula::{Formula, Head, Input, Position};
+use glassformer_formula::{Formula, Head, Input};
 use glassformer_model::{Model, initialise, parameters};
 use glassformer_tokens::{Learn, Marks, Pieces, Tokenizer, Vocabulary};
 use glassformer_weights::Weights;
@@ -295,9 +295,9 @@ fn keys(config: &Config, task: &Task, formula: &Formula) -> Map<String, Value> {
         keys.insert("id2label".into(), by_id.into());
         keys.insert("label2id".into(), by_name.into());
     }
-    // Sinusoids have no end, but a model is no good at lengths that it has never seen.
-    let sides = [&formula.source, &formula.target].into_iter().flatten();
-    if sides.into_iter().all(|side| matches!(side.stack.position, Position::Sinusoidal { .. })) {
+    // Positions that are not counted have no end, but a model is no good at lengths that it has never seen.
+    let mut sides = [&formula.source, &formula.target].into_iter().flatten();
+    if sides.all(|side| side.stack.position.count().is_none()) {
         keys.insert("max_position_embeddings".into(), (2 * config.data.length).into());
     }
     keys.insert("dropout".into(), json!(config.regularise.dropout));
@@ -340,6 +340,7 @@ fn files(folder: &Path) -> Result<Vec<(String, Vec<u8>)>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use glassformer_formula::named::{self, Size};
     use glassformer_tensor::Random;
 
     use super::*;
@@ -370,6 +371,30 @@ mod tests {
         let batch = begun.task.batch(&data.train, &[0], &mut Random::new(1)).unwrap();
         fs::remove_dir_all(&folder).unwrap();
         batch.source.global
+    }
+
+    /// The length of such a model was 1024, whatever it had learned from.
+    #[test]
+    fn a_decoder_without_counted_positions_reads_what_it_was_trained_on() {
+        let size = Size { layers: 1, width: 8, heads: 2, hidden: 16, vocabulary: 9, length: 4 };
+        let formula = named::llama(size, 1);
+        let text = r#"
+            out = "out"
+            objective = "generate"
+            model.formula = "formula.toml"
+            data = { train = [{ path = "data.txt" }], length = 2000 }
+            schedule = { steps = 1, rate = 1e-3 }
+        "#;
+        let config = Config::parse(text, "config").unwrap();
+        let folder = std::env::temp_dir().join(format!("glassformer-rotary-{}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        let learn = Learn { pieces: Pieces::Characters, around: Marks::None, ..Learn::default() };
+        learn.from_lines(["abc"]).unwrap().save(&folder).unwrap();
+        let tokenizer = Tokenizer::open(&folder).unwrap();
+        fs::remove_dir_all(&folder).unwrap();
+        let task = Task::new(&config, tokenizer, Vec::new(), &formula, About::default()).unwrap();
+        let layout = Layout::of_formula(&formula, &keys(&config, &task, &formula)).unwrap();
+        assert_eq!(layout.config()["max_position_embeddings"], 4000);
     }
 
     /// They were those of the head that the checkpoint had before: a classifier learned with other rows than it was run with.
