@@ -4,6 +4,8 @@ use std::fs::File;
 use std::io::{self, BufRead, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
+use glassformer::tasks::without_mark;
+
 use crate::failure::Failure;
 
 /// Where texts come from.
@@ -113,7 +115,7 @@ fn all(name: &str, mut from: impl Read) -> Result<String, Failure> {
     from.read_to_string(&mut text).map_err(|error| {
         Failure::new(format!("cannot read {name}: {error}"), "give a file of text in UTF-8")
     })?;
-    Ok(text)
+    Ok(without_mark(text))
 }
 
 fn stdin() -> Place {
@@ -172,10 +174,11 @@ fn next_line(name: &str, lines: &mut dyn BufRead, line: &mut usize) -> Result<Op
             bytes.pop();
         }
     }
-    String::from_utf8(bytes).map(Some).map_err(|_| {
+    let text = String::from_utf8(bytes).map_err(|_| {
         Failure::new(
             format!("line {line} of {name} is not UTF-8"),
             "convert it, for example with iconv -t UTF-8",
         )
-    })
+    })?;
+    Ok(Some(if *line == 1 { without_mark(text) } else { text }))
 }

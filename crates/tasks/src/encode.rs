@@ -113,6 +113,14 @@ pub(crate) fn select(encoding: &mut Encoding, keep: &[bool]) {
     only(&mut encoding.parts, keep);
 }
 
+/// A text from a file, without the byte-order mark that some programs put at its beginning.
+pub fn without_mark(text: String) -> String {
+    match text.strip_prefix('\u{feff}') {
+        Some(rest) => rest.to_owned(),
+        None => text,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use glassformer_tokens::Span;

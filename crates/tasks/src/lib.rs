@@ -48,7 +48,7 @@ pub use classify::{Classify, Label};
 pub use compare::Comparison;
 pub use decoding::{decoding, read as read_decoding, stop_strings};
 pub use embed::{Embed, Prompt};
-pub use encode::{Input, Long};
+pub use encode::{Input, Long, without_mark};
 pub use error::Error;
 pub use fill::{Blank, Choice, Fill};
 pub use languages::Language;

@@ -212,7 +212,8 @@ fn answers(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> 
         }
         tell(chunk.len());
     }
-    let right: Vec<Vec<&str>> = records.iter().map(|record| vec![record.texts[2].as_str()]).collect();
+    let right = |record: &Record| std::iter::once(&record.texts[2]).chain(&record.others).cloned().collect();
+    let right: Vec<Vec<String>> = records.iter().map(right).collect();
     let matches = spans(&found, &right);
     let scores = vec![("exact".to_owned(), matches.exact), ("f1".to_owned(), matches.f1)];
     let asked = records.iter().map(|record| record.texts[0].clone());

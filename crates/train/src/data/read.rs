@@ -7,6 +7,7 @@ use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
 
 use flate2::bufread::MultiGzDecoder;
+use glassformer_tasks::without_mark;
 use serde_json::Value;
 
 use crate::Error;
@@ -24,6 +25,8 @@ pub struct Record {
     pub words: Vec<(String, String)>,
     /// Where the answer begins, in characters of the context.
     pub start: Option<usize>,
+    /// Other answers that are right as well, to evaluate with.
+    pub others: Vec<String>,
 }
 
 impl Record {
@@ -143,8 +146,11 @@ impl Records {
                     .into(),
             });
         }
-        let columns = columns(&source.columns, format, objective)
-            .map_err(|(what, hint)| Error::Data { place: place.clone(), what, hint: hint.into() })?;
+        let columns = columns(&source.columns, format, objective).map_err(|(what, hint)| Error::Data {
+            place: place.clone(),
+            what,
+            hint: hint.into(),
+        })?;
         let (waiting, line, ended) = (VecDeque::new(), 0, false);
         let mut records = Self { lines, place, line, format, objective, columns, waiting, ended };
         for _ in 0..source.skip {
@@ -201,7 +207,7 @@ impl Records {
         }
         let text = String::from_utf8(bytes)
             .map_err(|_| self.wrong("it is not UTF-8", "convert the file, for instance with iconv"))?;
-        Ok(Some(text))
+        Ok(Some(if self.line == 1 { without_mark(text) } else { text }))
     }
 
     fn by_line(&mut self) -> Result<(), Error> {
@@ -306,7 +312,7 @@ impl Records {
         let mut text = String::new();
         let place = self.place.clone();
         self.lines.read_to_string(&mut text).map_err(Error::io("read", Path::new(&place)))?;
-        let whole: Value = serde_json::from_str(&text)
+        let whole: Value = serde_json::from_str(&without_mark(text))
             .map_err(|error| self.wrong(format!("it is not JSON: {error}"), "fetch it again"))?;
         let each =
             |value: &Value, key: &str| value.get(key).and_then(Value::as_array).cloned().unwrap_or_default();
@@ -314,15 +320,17 @@ impl Records {
             for paragraph in each(&article, "paragraphs") {
                 let context = paragraph.get("context").map(as_text).unwrap_or_default();
                 for asked in each(&paragraph, "qas") {
-                    let Some(answer) = each(&asked, "answers").into_iter().next() else { continue };
+                    let answers = each(&asked, "answers");
+                    let Some((answer, others)) = answers.split_first() else { continue };
                     let question = asked.get("question").map(as_text).unwrap_or_default();
-                    let found = answer.get("text").map(as_text).unwrap_or_default();
+                    let found = |answer: &Value| answer.get("text").map(as_text).unwrap_or_default();
                     let start =
                         answer.get("answer_start").and_then(Value::as_u64).map(|start| start as usize);
                     self.waiting.push_back(Record {
-                        texts: vec![question, context.clone(), found],
-                        words: Vec::new(),
+                        texts: vec![question, context.clone(), found(answer)],
                         start,
+                        others: others.iter().map(found).collect(),
+                        ..Record::default()
                     });
                 }
             }
@@ -387,7 +395,8 @@ mod tests {
     fn read(name: &str, text: &str, objective: Objective, columns: &[Column]) -> Result<Vec<Record>, Error> {
         let path = std::env::temp_dir().join(format!("glassformer-columns-{}-{name}", std::process::id()));
         std::fs::write(&path, text).unwrap();
-        let source = Source { path: path.clone(), format: None, columns: columns.to_vec(), skip: 0, weight: 1.0 };
+        let source =
+            Source { path: path.clone(), format: None, columns: columns.to_vec(), skip: 0, weight: 1.0 };
         let all = Records::open(&source, objective).and_then(|mut records| {
             std::iter::from_fn(|| records.record().transpose()).collect::<Result<Vec<_>, _>>()
         });
@@ -422,5 +431,23 @@ mod tests {
         assert!(number.contains("not the number 0"), "{number}");
         let text = refused("text.txt", "a line\n", Objective::Generate, &numbers[..1]);
         assert!(text.contains("has no columns"), "{text}");
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_no_text() {
+        let line = read("mark.tsv", "\u{feff}one\tyes\n\u{feff}two\tno\n", Objective::Classify, &[]).unwrap();
+        assert_eq!(line[0].texts, ["one", "yes"]);
+        assert_eq!(line[1].texts, ["\u{feff}two", "no"], "only where a file begins");
+        assert_eq!(read("mark.json", "\u{feff}{\"data\": []}", Objective::Answer, &[]).unwrap(), []);
+    }
+
+    /// Only the first was kept, and answers that others had given were wrong.
+    #[test]
+    fn all_right_answers_of_a_question_are_kept() {
+        let text = r#"{"data": [{"paragraphs": [{"context": "a red cat", "qas": [{"question": "who?",
+            "answers": [{"text": "cat", "answer_start": 6}, {"text": "red cat", "answer_start": 2}]}]}]}]}"#;
+        let records = read("several.json", text, Objective::Answer, &[]).unwrap();
+        assert_eq!(records[0].texts, ["who?", "a red cat", "cat"]);
+        assert_eq!((records[0].start, &records[0].others[..]), (Some(6), &["red cat".to_owned()][..]));
     }
 }
