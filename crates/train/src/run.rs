@@ -13,7 +13,7 @@ use glassformer_graph::{Backend, Batch, Capacity, Side, SideCapacity};
 use glassformer_tensor::Random;
 
 use crate::checkpoint::{Progress, Shelf, Written, restore};
-use crate::config::{Config, Objective};
+use crate::config::{Config, FormulaText, Objective};
 use crate::data::{Order, Prepared, Report, prepare};
 use crate::log::{Entry, Log};
 use crate::lora::LowRank;
@@ -371,11 +371,6 @@ impl Run {
     }
 }
 
-/// Where the configuration is kept that a folder was begun with.
-fn begun_with(config: &Config) -> PathBuf {
-    config.out.join("config.json")
-}
-
 /// Refuses to train in a folder where another training is under way: each would remove what the other is writing. The system lets go of
 /// the lock when a process ends, however it ends.
 fn lock(out: &Path) -> Result<File, Error> {
@@ -394,9 +389,9 @@ fn lock(out: &Path) -> Result<File, Error> {
 
 /// Refuses a configuration other than the one that the folder was begun with.
 fn same(config: &Config, changes: Changes) -> Result<(), Error> {
-    let path = begun_with(config);
+    let path = config.begun_with();
     let value = |config: &Config| {
-        let mut value = serde_json::to_value(config).unwrap_or_default();
+        let mut value = serde_json::to_value(standing(config)).unwrap_or_default();
         if let Some(keys) = value.as_object_mut() {
             // What changes nothing that is computed.
             keys.remove("out");
@@ -404,11 +399,7 @@ fn same(config: &Config, changes: Changes) -> Result<(), Error> {
         }
         value
     };
-    let mut old = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Config>(&text).ok());
-    if let Some(old) = &mut old {
-        // The same file, whatever way its path was written.
-        old.resolve(Path::new(""));
-    }
+    let old = fs::read_to_string(&path).ok().and_then(|text| serde_json::from_str::<Config>(&text).ok());
     if let (Some(old), Changes::Refuse) = (&old, changes) {
         let (was, is) = (value(old), value(config));
         let differs =
@@ -424,10 +415,23 @@ fn same(config: &Config, changes: Changes) -> Result<(), Error> {
     Ok(())
 }
 
+/// The same configuration wherever it is read: paths from the root on, whatever way they were written, and a formula in place of its
+/// file, which may change.
+fn standing(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.resolve(&std::env::current_dir().unwrap_or_default());
+    if let Some(FormulaText::File(path)) = &config.model.formula
+        && let Some(table) = fs::read_to_string(path).ok().and_then(|text| text.parse().ok())
+    {
+        config.model.formula = Some(FormulaText::Table(table));
+    }
+    config
+}
+
 /// Keeps the configuration, now that it has worked.
 fn keep(config: &Config) -> Result<(), Error> {
-    let text = serde_json::to_string_pretty(config).unwrap_or_default();
-    disk::write(&begun_with(config), text.as_bytes())
+    let text = serde_json::to_string_pretty(&standing(config)).unwrap_or_default();
+    disk::write(&config.begun_with(), text.as_bytes())
 }
 
 fn settings(config: &Config) -> Settings {

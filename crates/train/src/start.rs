@@ -38,6 +38,9 @@ const BESIDE: [&str; 18] = [
     "1_Pooling/config.json",
 ];
 
+/// What a vocabulary was learned by, in its folder.
+const LEARNED: &str = "learned.json";
+
 /// A beginning.
 pub(crate) struct Begun {
     pub model: Model,
@@ -156,10 +159,21 @@ fn long_enough(formula: &Formula, config: &Config) -> Result<(), Error> {
 /// The folder of the vocabulary that is learned from the data, if it is not there yet.
 fn learned(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<PathBuf, Error> {
     let folder = config.out.join("tokenizer");
-    if folder.exists() {
-        return Ok(folder);
-    }
     let asked = &config.tokenizer;
+    let told = serde_json::to_string(asked).unwrap_or_default();
+    if folder.exists() {
+        // Where nothing says how it was learned, an older program wrote it.
+        if fs::read_to_string(folder.join(LEARNED)).map_or(true, |known| known == told) {
+            return Ok(folder);
+        }
+        if config.begun_with().exists() {
+            return Err(Error::config(
+                format!("tokenizer differs from what {} was learned with", folder.display()),
+                "write to another folder: the weights of this one are for its own tokens",
+            ));
+        }
+        fs::remove_dir_all(&folder).map_err(Error::io("remove", &folder))?;
+    }
     let lines = sample_lines(config, asked.lines)?;
     let size = (asked.kind != VocabularyKind::Characters).then_some(asked.size);
     tell(Event::Learning { lines: lines.len(), size });
@@ -188,6 +202,7 @@ fn learned(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<PathBuf, Erro
     for (name, text) in vocabulary.files() {
         disk::write(&hidden.join(name), text.as_bytes())?;
     }
+    disk::write(&hidden.join(LEARNED), told.as_bytes())?;
     fs::rename(&hidden, &folder).map_err(Error::io("rename", &hidden))?;
     disk::synchronise(&config.out)?;
     Ok(folder)

@@ -2,17 +2,24 @@
 
 mod common;
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use common::{Folder, backwards, losses, train};
+use glassformer_cpu::Cpu;
 use glassformer_tensor::Random;
-use glassformer_train::{Ended, Event};
+use glassformer_train::{Changes, Config, Ended, Error, Event, Run};
 
 const STEPS: usize = 80;
 /// How often the training is killed before it is left to end.
 const KILLS: usize = 12;
 const CHILD: &str = "GLASSFORMER_TRAIN_CHILD";
+
+/// A training of this configuration, that begins or goes on.
+fn opened(config: &Path, changes: Changes) -> Result<Run, Error> {
+    Run::open(Config::open(config).expect("it is right"), &Cpu::new(1), changes, &mut |_| {})
+}
 
 /// Not a test of its own: what the next one starts as another process, to kill it.
 #[test]
@@ -124,11 +131,7 @@ fn a_changed_configuration_is_refused() {
     let config = backwards(&folder.0, "out", 4, "");
     train(&config, |_| false);
     let config = backwards(&folder.0, "out", 6, "");
-    let opened = glassformer_train::Config::open(&config).unwrap();
-    let backend = glassformer_cpu::Cpu::new(1);
-    let refused =
-        glassformer_train::Run::open(opened, &backend, glassformer_train::Changes::Refuse, &mut |_| {});
-    let error = refused.err().expect("it is refused").to_string();
+    let error = opened(&config, Changes::Refuse).err().expect("it is refused").to_string();
     assert!(error.contains("schedule differs") && error.contains("--changed"), "{error}");
 }
 
@@ -140,10 +143,7 @@ fn a_shorter_epoch_goes_on_with_the_next_one() {
     let config = backwards(&folder.0, "out", 7, "");
     let text = std::fs::read_to_string(&config).unwrap().replace("tokens = 256", "tokens = 4096");
     std::fs::write(&config, text).unwrap();
-    let opened = glassformer_train::Config::open(&config).unwrap();
-    let backend = glassformer_cpu::Cpu::new(1);
-    let accept = glassformer_train::Changes::Accept;
-    let mut run = glassformer_train::Run::open(opened, &backend, accept, &mut |_| {}).unwrap();
+    let mut run = opened(&config, Changes::Accept).unwrap();
     assert_eq!(run.steps(), (5, 7));
     run.go(&|| false, &mut |_| {}).unwrap();
     assert_eq!(run.steps(), (7, 7));
@@ -160,10 +160,7 @@ fn a_configuration_that_did_not_work_can_be_put_right() {
         right.replace("model.formula = \"formula.toml\"", "model.formula = \"nowhere.toml\""),
     )
     .unwrap();
-    let opened = glassformer_train::Config::open(&config).unwrap();
-    let backend = glassformer_cpu::Cpu::new(1);
-    let refuse = glassformer_train::Changes::Refuse;
-    assert!(glassformer_train::Run::open(opened, &backend, refuse, &mut |_| {}).is_err());
+    assert!(opened(&config, Changes::Refuse).is_err());
     std::fs::write(&config, right).unwrap();
     train(&config, |_| false);
 }
@@ -195,4 +192,53 @@ fn a_path_written_another_way_is_no_change() {
     std::fs::write(&kept, text.replace("data.tsv", "out/../data.tsv")).expect("it is written");
     let (ended, _) = train(&config, |_| false);
     assert_eq!(ended, Ended::Done);
+}
+
+/// The path of the formula was compared, and not what stands there.
+#[test]
+fn another_formula_in_the_same_file_is_a_change() {
+    let folder = Folder::new("other-formula");
+    let config = backwards(&folder.0, "out", 4, "");
+    train(&config, |step| step == 2);
+    let formula = folder.0.join("formula.toml");
+    let text = std::fs::read_to_string(&formula).expect("the formula");
+    std::fs::write(&formula, format!("# the same\n{text}")).expect("it is written");
+    assert!(opened(&config, Changes::Refuse).is_ok(), "what it says is the same");
+    std::fs::write(&formula, text.replace("\"relu\"", "\"gelu\"")).expect("it is written");
+    let error = opened(&config, Changes::Refuse).err().expect("it is refused").to_string();
+    assert!(error.contains("model differs"), "{error}");
+}
+
+/// Another relative path to the same files was a change.
+#[test]
+fn the_same_files_from_elsewhere_are_no_change() {
+    let folder = Folder::new("elsewhere");
+    let config = backwards(&folder.0, "out", 4, "");
+    train(&config, |step| step == 2);
+    let up: PathBuf = std::env::current_dir().expect("here").components().skip(1).map(|_| "..").collect();
+    let relative = up.join(config.strip_prefix("/").expect("a path from the root"));
+    assert!(relative.is_relative() && relative.exists());
+    opened(&relative, Changes::Refuse).expect("it is the same");
+}
+
+/// A vocabulary of another size was asked for, and the old one kept without a word.
+#[test]
+fn weights_keep_the_vocabulary_that_they_were_trained_with() {
+    let folder = Folder::new("vocabulary");
+    let config = backwards(&folder.0, "out", 2, "");
+    let text = std::fs::read_to_string(&config).expect("the configuration");
+    let with = |kind: &str| {
+        std::fs::write(&config, text.replace("kind = \"characters\"", kind)).expect("the configuration");
+    };
+    with("kind = \"bpe\", size = 300");
+    train(&config, |_| false);
+    with("kind = \"bpe\", size = 310");
+    let error = opened(&config, Changes::Accept).err().expect("it is refused").to_string();
+    assert!(error.contains("tokenizer differs"), "{error}");
+    // What has not begun may change.
+    std::fs::remove_file(folder.0.join("out/config.json")).expect("it was kept");
+    std::fs::remove_dir_all(folder.0.join("out/checkpoints")).expect("they were written");
+    opened(&config, Changes::Refuse).expect("it is learned anew");
+    let learned = std::fs::read_to_string(folder.0.join("out/tokenizer/learned.json")).expect("it says so");
+    assert!(learned.contains("310"), "{learned}");
 }

@@ -38,6 +38,11 @@ impl Config {
         Ok(config)
     }
 
+    /// Where the configuration is kept that its folder was begun with.
+    pub(crate) fn begun_with(&self) -> PathBuf {
+        self.out.join("config.json")
+    }
+
     /// Makes all paths relative to `folder`, and straight.
     pub(crate) fn resolve(&mut self, folder: &Path) {
         let fix = |path: &mut PathBuf| *path = straight(&folder.join(&*path));
