@@ -3,10 +3,11 @@
 use glassformer_model::Parameter;
 use glassformer_tensor::{Random, Tensor};
 
+use crate::Error;
 use crate::passes::adapt::Adapter;
 
 /// Low-rank adaptation of a model.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct LowRank {
     /// The rank of B A.
     pub rank: usize,
@@ -14,6 +15,10 @@ pub struct LowRank {
     pub factor: f32,
     /// Matrices whose names contain one of these are adapted.
     pub names: Vec<String>,
+    /// What A is drawn from.
+    pub seed: u64,
+    /// Parameters that learn as a whole: those that are new to the model, such as its head for other labels.
+    pub whole: Vec<String>,
 }
 
 impl LowRank {
@@ -22,9 +27,20 @@ impl LowRank {
         self.names.iter().any(|part| name.contains(part.as_str()))
     }
 
+    /// Refuses a rank that no product of these matrices can have.
+    pub(crate) fn fits(&self, adapters: &[Adapter]) -> Result<(), Error> {
+        match adapters.iter().find(|adapter| self.rank > adapter.width.min(adapter.out)) {
+            None => Ok(()),
+            Some(Adapter { of, width, out }) => Err(Error::config(
+                format!("model.lora.rank is {}, and {of} is {out} × {width}", self.rank),
+                "a rank above the smaller of the two adds nothing; 8 is usual",
+            )),
+        }
+    }
+
     /// How adapters begin: A is drawn within `±1/√in`, B is nought, so that at first nothing changes.
     pub(crate) fn begin(&self, adapters: &[Adapter]) -> Vec<(Parameter, Tensor)> {
-        let mut random = Random::new(0x10FA);
+        let mut random = Random::new(self.seed ^ 0x10FA);
         let mut all = Vec::new();
         for adapter in adapters {
             let mut down = Tensor::zeros(&[self.rank, adapter.width]);

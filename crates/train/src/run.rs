@@ -145,13 +145,16 @@ impl Run {
         fs::create_dir_all(&config.out).map_err(Error::io("create", &config.out))?;
         let lock = lock(&config.out)?;
         same(&config, changes)?;
-        let Begun { model, task, written, beside } = begin(&config, tell)?;
+        let Begun { model, task, written, beside, drawn } = begin(&config, tell)?;
         let mut read = |count| tell(Event::Read(count));
         let data = prepare(&config, &task, &config.out.join("data"), &mut read)?;
         tell(Event::Data(data.report.clone()));
         let capacity = capacity(&config, model.formula(), &task);
         let outer = outer(config.objective);
-        let more = More { texts: task.texts(), ..more(&config, model.formula(), outer)? };
+        let mut more = More { texts: task.texts(), ..more(&config, model.formula(), outer)? };
+        if let Some(low) = &mut more.lora {
+            low.whole = drawn;
+        }
         let trainer = Trainer::with(&model, backend, &capacity, &settings(&config), &more)?;
         let checker = match &data.valid {
             Some(_) => Some(Checker::new(model.formula(), backend, &capacity, outer, task.texts())?),
@@ -492,6 +495,8 @@ fn more(config: &Config, formula: &Formula, outer: Option<OuterLoss>) -> Result<
         rank: lora.rank,
         factor: lora.alpha / lora.rank as f32,
         names: lora.names.clone(),
+        seed: config.seed,
+        whole: Vec::new(),
     });
     let inside = if config.batch.recompute { Inside::Recomputed } else { Inside::Kept };
     Ok(More { own, average, outer, lora, inside, texts: Texts::Apart })

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use glassformer_families::{self as families, Layout};
+use glassformer_families::{self as families, Checkpoint, Layout};
 use glassformer_formula::{Formula, Head, Input};
 use glassformer_model::{Model, initialise, parameters};
 use glassformer_tokens::{Learn, Marks, Pieces, Tokenizer, Vocabulary};
@@ -48,6 +48,8 @@ pub(crate) struct Begun {
     pub written: Written,
     /// Files to be written beside the model, with what they hold.
     pub beside: Vec<(String, Vec<u8>)>,
+    /// The parameters that are new to a checkpoint, and those of a head whose labels are.
+    pub drawn: Vec<String>,
 }
 
 /// Makes or opens what `config` begins with.
@@ -107,7 +109,7 @@ fn from_formula(
         beside.push(("generation_config.json".into(), generation(config, &task).into_bytes()));
     }
     let model = Model::random(formula, config.seed)?;
-    Ok(Begun { model, task, written, beside })
+    Ok(Begun { model, task, written, beside, drawn: Vec::new() })
 }
 
 /// How many rows the embedding of a vocabulary has. A file may give a token any id: one that is far behind the others would ask for
@@ -220,7 +222,7 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
         beside.push(("generation_config.json".into(), bytes));
     }
     if path.join("formula.toml").exists() {
-        let model = Model::open(path)?;
+        let Checkpoint { model, labels: known, .. } = families::open_formula(path)?;
         let formula = model.formula().clone();
         long_enough(&formula, config)?;
         if let Head::Classes { count, .. } | Head::Tags { count, .. } = formula.head
@@ -238,7 +240,8 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
         let about = About { global: families::global_rows(&formula), ..About::default() };
         let task = Task::new(config, tokenizer, labels, &formula, about)?;
         beside.extend(label_file(&task));
-        return Ok(Begun { model, task, written: Written::Formula(formula), beside });
+        let drawn = if known == task.labels() { Vec::new() } else { head_names(&formula)? };
+        return Ok(Begun { model, task, written: Written::Formula(formula), beside, drawn });
     }
     let embeds = config.objective == Objective::Embed;
     let opened = if embeds { families::open_for_embedding(path)? } else { families::open(path)? };
@@ -252,13 +255,17 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
         Objective::Fill if !matches!(opened.model.formula().head, Head::Words { .. }) => Some("ForMaskedLM"),
         Objective::Translate | Objective::Generate | Objective::Fill | Objective::Embed => None,
     };
-    let (model, layout, global) = match end {
-        None => (opened.model, old, opened.global),
+    let (model, layout, global, drawn) = match end {
+        None => (opened.model, old, opened.global, Vec::new()),
         Some(end) => {
             let layout = old.with_head(end, &labels)?;
             // Not the positions that the old head asks for: the model learns as it will run.
             let global = layout.global().to_vec();
-            (grown(&opened.model, layout.formula(), config.seed)?, layout, global)
+            let (model, mut drawn) = grown(&opened.model, layout.formula(), config.seed)?;
+            if opened.labels != labels {
+                drawn.extend(head_names(layout.formula())?);
+            }
+            (model, layout, global, drawn)
         }
     };
     long_enough(model.formula(), config)?;
@@ -272,12 +279,19 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
     let task = Task::new(config, tokenizer, labels, model.formula(), about)?;
     // A sentence encoder's file may hold a pooler that its vectors do not use.
     let rest = if embeds { families::open(path).ok().map(|opened| opened.model) } else { None };
-    Ok(Begun { model, task, written: Written::Layout(Box::new(layout), rest), beside })
+    Ok(Begun { model, task, written: Written::Layout(Box::new(layout), rest), beside, drawn })
 }
 
-/// The weights of `model` for another formula, drawn where it has none of that name and shape.
-fn grown(model: &Model, formula: &Formula, seed: u64) -> Result<Model, Error> {
+/// The names of the parameters of a formula's head.
+fn head_names(formula: &Formula) -> Result<Vec<String>, Error> {
+    let names = parameters(formula)?.into_iter().map(|parameter| parameter.name);
+    Ok(names.filter(|name| name.starts_with("head.")).collect())
+}
+
+/// The weights of `model` for another formula, drawn where it has none of that name and shape; and the names of those that were drawn.
+fn grown(model: &Model, formula: &Formula, seed: u64) -> Result<(Model, Vec<String>), Error> {
     let mut tensors = initialise(formula, seed)?;
+    let mut drawn = Vec::new();
     for parameter in parameters(formula)? {
         // A head for words is none for labels, even where the shapes are the same.
         let labels = parameter.name.starts_with("head.");
@@ -286,9 +300,11 @@ fn grown(model: &Model, formula: &Formula, seed: u64) -> Result<Model, Error> {
             && tensor.shape() == parameter.shape
         {
             tensors.insert(parameter.name, tensor);
+        } else {
+            drawn.push(parameter.name);
         }
     }
-    Ok(Model::new(formula.clone(), Weights::from_tensors(tensors))?)
+    Ok((Model::new(formula.clone(), Weights::from_tensors(tensors))?, drawn))
 }
 
 /// Keys of `config.json` that say nothing of the formula.

@@ -178,9 +178,10 @@ impl Trainer {
             if let Some(outer) = &mut outer {
                 outer.change(|graph| Ok(change(graph)?.0))?;
             }
-            // What has no adapter stays as it is; a head that is new to the model learns.
+            low.fits(&adapters)?;
+            // What has no adapter stays as it is; what is new to the model learns.
             for ((parameter, _), own) in parameters.iter().zip(&mut own) {
-                own.rate = if parameter.name.starts_with("head.") { own.rate } else { 0.0 };
+                own.rate = if low.whole.contains(&parameter.name) { own.rate } else { 0.0 };
             }
             parameters.extend(low.begin(&adapters));
             own.resize(parameters.len(), Own { rate: 1.0, decay: 0.0 });

@@ -240,7 +240,8 @@ fn a_step_over_two_batches_is_one_over_both() {
 #[test]
 fn a_low_rank_learns_beside_weights_that_stay_and_merges_into_them() {
     let fixture = Fixture::open("generate");
-    let low = LowRank { rank: 4, factor: 2.0, names: vec![".query.weight".into(), ".value.weight".into()] };
+    let names = vec![".query.weight".into(), ".value.weight".into()];
+    let low = LowRank { rank: 4, factor: 2.0, names, ..LowRank::default() };
     let more = More { lora: Some(low.clone()), ..More::default() };
     let mut trainer = fixture.trainer(&Cpu::new(2), &more);
     let losses: Vec<f32> = (0..60).map(|_| trainer.step(fixture.batch(), 2e-2).expect("a step")).collect();
@@ -272,4 +273,32 @@ fn a_low_rank_learns_beside_weights_that_stay_and_merges_into_them() {
     let (down, up) = (find(&format!("{name}.down")), find(&format!("{name}.up")));
     let out = LowRank::merge(merged.tensor(name).unwrap().data(), &down, &up, (4, -2.0));
     compare(&out, fixture.model.tensor(name).unwrap().data(), Tolerance::both(1e-5)).expect("unmerged");
+}
+
+/// A head learned as a whole wherever there was one, and A was the same for every seed.
+#[test]
+fn beside_a_low_rank_only_what_is_new_learns() {
+    let fixture = Fixture::open("classify");
+    let names = vec![".query.weight".to_owned()];
+    let low = |seed, whole| LowRank { rank: 2, factor: 1.0, names: names.clone(), seed, whole };
+    let trainer = |low| fixture.trainer(&Cpu::new(1), &More { lora: Some(low), ..More::default() });
+    let head = "head.weight";
+    let moves = |whole: &[&str]| {
+        let mut trainer = trainer(low(0, whole.iter().map(|&name| name.to_owned()).collect()));
+        trainer.step(fixture.batch(), 1e-2).expect("a step");
+        let moved = trainer.model().expect("a model").tensor(head).expect("a head");
+        moved.data() != fixture.model.tensor(head).expect("a head").data()
+    };
+    assert!(!moves(&[]), "a head that was there stays");
+    assert!(moves(&[head]), "a new one learns");
+    let drawn = |seed| {
+        let trainer = trainer(low(seed, Vec::new()));
+        let down = trainer.parameters().iter().find(|(p, _)| p.name.contains(".weight.down")).expect("an A");
+        down.1.data().to_vec()
+    };
+    assert_ne!(drawn(1), drawn(2));
+    let high = LowRank { rank: 5000, ..low(0, Vec::new()) };
+    let (more, capacity) = (More { lora: Some(high), ..More::default() }, Capacity::of(&fixture.batch()));
+    let refused = Trainer::with(&fixture.model, &Cpu::new(1), &capacity, &fixture.settings(), &more);
+    assert!(refused.err().expect("too high").to_string().contains("model.lora.rank is 5000"));
 }
