@@ -31,6 +31,15 @@ pub enum Error {
     /// The weights' file cannot be read.
     #[error(transparent)]
     Read(#[from] glassformer_weights::Error),
+    /// The weights take more memory than the system gives.
+    #[error(
+        "the weights of the formula would take {:.1} GB, more than the system gives; make its widths, its layers or its vocabulary smaller",
+        *.bytes as f64 / 1e9
+    )]
+    Memory {
+        /// How much they would take.
+        bytes: usize,
+    },
     /// A graph could not be built, prepared or run.
     #[error(transparent)]
     Graph(#[from] glassformer_graph::Error),

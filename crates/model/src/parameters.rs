@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use glassformer_formula::Formula;
 use glassformer_graph::{Leaf, Rows};
-use glassformer_tensor::{Random, Tensor};
+use glassformer_tensor::{Buffer, Random, Tensor};
 
 use crate::{Error, Lowering, Purpose, lower};
 
@@ -43,15 +43,27 @@ fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
+/// Refuses more weights than the system gives memory for: asked for one by one, the last of them would end the process.
+fn fits(parameters: &[Parameter]) -> Result<(), Error> {
+    let size = |shape: &[usize]| shape.iter().copied().fold(1, usize::saturating_mul);
+    let floats = parameters.iter().map(|parameter| size(&parameter.shape)).fold(0, usize::saturating_add);
+    if Buffer::fits(floats) {
+        return Ok(());
+    }
+    Err(Error::Memory { bytes: floats.saturating_mul(size_of::<f32>()) })
+}
+
 /// How each parameter starts: gains at 1; biases, u and v at 0; tables normal with deviation 1/√width; matrices uniform
 /// within √(6/(in + out)) (Glorot and Bengio 2010).
 ///
 /// # Errors
-/// If the formula cannot work.
+/// If the formula cannot work, or the system does not give as much memory as its weights take.
 pub fn initialise(formula: &Formula, seed: u64) -> Result<BTreeMap<String, Tensor>, Error> {
     let mut random = Random::new(seed);
     let mut all = BTreeMap::new();
-    for Parameter { name, shape } in parameters(formula)? {
+    let wanted = parameters(formula)?;
+    fits(&wanted)?;
+    for Parameter { name, shape } in wanted {
         let mut tensor = Tensor::zeros(&shape);
         let (rows, width) = tensor.matrix();
         if last(&name) == "gain" {
@@ -66,4 +78,19 @@ pub fn initialise(formula: &Formula, seed: u64) -> Result<BTreeMap<String, Tenso
         all.insert(name, tensor);
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use glassformer_formula::named::{self, Size};
+
+    /// The process was ended by the system instead.
+    #[test]
+    fn weights_that_no_memory_holds_are_refused() {
+        let vocabulary = 1 << 28;
+        let size = Size { layers: 1, width: 1 << 15, heads: 8, hidden: 16, vocabulary, length: 4 };
+        let error = initialise(&named::gpt2(size), 1).expect_err("there is no such machine").to_string();
+        assert!(error.contains("GB, more than the system gives"), "{error}");
+    }
 }

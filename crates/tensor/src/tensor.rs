@@ -10,8 +10,7 @@ pub struct Tensor {
 impl Tensor {
     /// `data` seen as `shape`; `None` where the two do not hold the same number of elements.
     pub fn new(shape: &[usize], data: Vec<f32>) -> Option<Self> {
-        let count = shape.iter().try_fold(1_usize, |n, &d| n.checked_mul(d))?;
-        (count == data.len()).then(|| Self { shape: shape.to_vec(), data })
+        (count(shape)? == data.len()).then(|| Self { shape: shape.to_vec(), data })
     }
 
     /// Zeros of `shape`.
@@ -19,7 +18,9 @@ impl Tensor {
     /// # Panics
     /// If the shape's element count overflows; shapes from files are checked before they come here.
     pub fn zeros(shape: &[usize]) -> Self {
-        Self { shape: shape.to_vec(), data: vec![0.0; shape.iter().product()] }
+        // A product that wraps would be fewer numbers than the shape says.
+        let count = count(shape).expect("a shape whose elements can be counted");
+        Self { shape: shape.to_vec(), data: vec![0.0; count] }
     }
 
     /// The sizes of its dimensions.
@@ -48,5 +49,22 @@ impl Tensor {
             None => (1, 1),
             Some((&width, rest)) => (rest.iter().product(), width),
         }
+    }
+}
+
+/// How many elements a shape has; `None` where they cannot be counted.
+fn count(shape: &[usize]) -> Option<usize> {
+    shape.iter().try_fold(1_usize, |n, &d| n.checked_mul(d))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// In a release build the product wrapped, and there were no numbers behind the shape.
+    #[test]
+    #[should_panic(expected = "a shape whose elements can be counted")]
+    fn a_shape_that_cannot_be_counted_has_no_zeros() {
+        let _ = Tensor::zeros(&[1 << 62, 4]);
     }
 }

@@ -64,14 +64,20 @@ impl Default for Learn {
 }
 
 impl Learn {
+    /// The largest size: room for as many tokens is made before any is learned.
+    pub const LARGEST: usize = 1 << 22;
+
     /// Learns from `lines` what a `tokenizer.json` holds. The same lines in any order give the same tokens, apart from ties.
     ///
     /// # Errors
-    /// If the size is too small for the characters of the text, or the text is empty.
+    /// If the size is too small for the characters of the text or more than [`Learn::LARGEST`], or the text is empty.
     pub fn from_lines<'t>(
         &self,
         lines: impl IntoIterator<Item = &'t str> + Clone,
     ) -> Result<LearnedVocabulary, Error> {
+        if self.size > Self::LARGEST {
+            return Err(self.wrong(&format!("there may be {} at most", Self::LARGEST)));
+        }
         let shape = Shape::of(self.pieces, self.around);
         let known = self.characters(lines.clone());
         if known.is_empty() {

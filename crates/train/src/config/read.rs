@@ -4,11 +4,16 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use glassformer_tokens::Learn;
+
 use super::{Config, FormulaText, Objective, Optimiser, Regularise, Source};
 use crate::Error;
 
 /// The most tokens of a batch: a thousand times what one machine takes.
 const MOST_TOKENS: usize = 1 << 24;
+
+/// The highest rank of what learns beside a matrix: no matrix has a higher one.
+const MOST_RANK: usize = 1 << 16;
 
 impl Config {
     /// Reads the configuration at `path`.
@@ -70,7 +75,15 @@ impl Config {
             "model.lora needs a checkpoint",
             "train all weights of a formula, or name a checkpoint",
         )?;
-        wrong(model.lora.as_ref().is_some_and(|l| l.rank == 0), "model.lora.rank is 0", "8 is usual")?;
+        let rank = model.lora.as_ref().map(|lora| lora.rank);
+        wrong(rank == Some(0), "model.lora.rank is 0", "8 is usual")?;
+        wrong(rank > Some(MOST_RANK), "model.lora.rank is more than 2¹⁶", "8 is usual")?;
+        let learns = model.checkpoint.is_none() && self.tokenizer.folder.is_none();
+        wrong(
+            learns && self.tokenizer.size > Learn::LARGEST,
+            "tokenizer.size is more than 2²²",
+            "8000 is usual, and 250000 for many languages",
+        )?;
         wrong(self.data.train.is_empty(), "data.train is empty", "name a file to learn from")?;
         wrong(self.schedule.steps == 0, "schedule.steps is 0", "say how many steps to train for")?;
         let positive = |x: f32| x.is_finite() && x > 0.0;
@@ -221,5 +234,11 @@ mod tests {
         assert!(refused(&format!("{LEAST}\nmodel.checkpoint = \"x\"")).contains("exactly one"));
         assert!(refused(&format!("{LEAST}\nbatch.tokens = 64")).contains("batch.tokens"));
         assert!(refused(&format!("{LEAST}\nbatch.tokens = 99999999999")).contains("more than 2²⁴"));
+        let low = LEAST.replace("model.formula", "model.checkpoint");
+        let rank = refused(&format!("{low}\nmodel.lora.rank = 4611686018427387904"));
+        assert!(rank.contains("model.lora.rank is more than 2¹⁶"), "{rank}");
+        assert!(
+            refused(&format!("{LEAST}\ntokenizer.size = 100000000000")).contains("tokenizer.size is more")
+        );
     }
 }
