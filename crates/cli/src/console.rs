@@ -74,12 +74,21 @@ impl Console {
 
     /// Tells a failure.
     pub fn fail(&self, failure: &Failure) {
+        self.tell("error:", failure);
+    }
+
+    /// Tells of a result that is not what was hoped for, and what to do.
+    pub fn warn(&self, failure: &Failure) {
+        self.tell("warning:", failure);
+    }
+
+    fn tell(&self, kind: &str, failure: &Failure) {
         let (red, cyan, end) = match self.paint(io::stderr().is_terminal()) {
             Paint::Colour => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
             Paint::Plain => ("", "", ""),
         };
         let (message, hint) = (harmless(&failure.message), harmless(&failure.hint));
-        let text = format!("{red}error:{end} {message}\n{cyan}hint:{end} {hint}\n");
+        let text = format!("{red}{kind}{end} {message}\n{cyan}hint:{end} {hint}\n");
         let _ = io::stderr().write_all(text.as_bytes());
     }
 

@@ -223,6 +223,13 @@ impl Run {
         (self.progress.step, self.config.schedule.steps)
     }
 
+    /// Whether the last step moved something and all weights are numbers. A training that ends otherwise has learned nothing of use since
+    /// its loss was no number.
+    pub fn is_sound(&self) -> bool {
+        let finite = |weights: &[f32]| weights.iter().all(|x| x.is_finite());
+        self.progress.skipped == 0 && self.trainer.weights().iter().all(|weights| finite(weights))
+    }
+
     /// The trainer, with the weights as they are.
     pub fn trainer(&self) -> &Trainer {
         &self.trainer

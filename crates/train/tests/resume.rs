@@ -242,3 +242,20 @@ fn weights_keep_the_vocabulary_that_they_were_trained_with() {
     let learned = std::fs::read_to_string(folder.0.join("out/tokenizer/learned.json")).expect("it says so");
     assert!(learned.contains("310"), "{learned}");
 }
+
+/// Ten steps in a row without a number end a training; fewer at its end were passed over in silence.
+#[test]
+fn a_training_that_ends_without_numbers_says_so() {
+    let folder = Folder::new("no-numbers");
+    let config = backwards(&folder.0, "out", 4, "");
+    let mut run = opened(&config, Changes::Refuse).expect("it can begin");
+    run.go(&|| false, &mut |_| {}).expect("it trains");
+    assert!(run.is_sound());
+    drop(run);
+    let config = backwards(&folder.0, "fast", 4, "");
+    let text = std::fs::read_to_string(&config).expect("the configuration");
+    std::fs::write(&config, text.replace("rate = 5e-3, warmup = 10", "rate = 1e37")).expect("it is written");
+    let mut run = opened(&config, Changes::Refuse).expect("it can begin");
+    run.go(&|| false, &mut |_| {}).expect("few steps are no failure");
+    assert!(!run.is_sound());
+}

@@ -75,6 +75,13 @@ pub fn run(args: &args::Train, console: &Console) -> Result<Done, Failure> {
     if ended == Ended::Stopped && stop.load(Ordering::SeqCst) {
         return Ok(Done::Interrupted);
     }
+    if !training.is_sound() {
+        console.warn(&Failure::new(
+            "the loss or a weight is no finite number at the end: the model has learned nothing since",
+            "lower schedule.rate, or begin with a longer warmup, in another folder",
+        ));
+        return Ok(Done::Negative);
+    }
     Ok(Done::Well)
 }
 
