@@ -52,6 +52,10 @@ impl Evaluate {
         backend: Arc<dyn Backend>,
         tell: &mut dyn FnMut(usize),
     ) -> Result<Evaluation, Error> {
+        if self.most == Some(0) {
+            let (what, hint) = ("no example is to be looked at", "1 is the least");
+            return Err(Error::Data { place: "--limit".into(), what: what.into(), hint: hint.into() });
+        }
         let formula = open(path)?.model.formula().clone();
         let both = formula.source.is_some() && formula.target.is_some();
         let objective = self.objective.unwrap_or(match formula.head {
@@ -148,7 +152,25 @@ impl Evaluate {
     }
 }
 
+/// Refuses right answers of which the model can give none: they are of other data, or in another column.
+fn known<'r>(reader: &Reader, right: impl Iterator<Item = &'r String> + Clone) -> Result<(), Error> {
+    let labels = &reader.checkpoint().labels;
+    if labels.is_empty() || right.clone().any(|label| labels.contains(label)) {
+        return Ok(());
+    }
+    let mut others: Vec<&str> = right.map(String::as_str).collect();
+    others.sort_unstable();
+    others.dedup();
+    others.truncate(5);
+    Err(Error::Data {
+        place: "the right answers".into(),
+        what: format!("the model has no such labels: {}", others.join(", ")),
+        hint: format!("its labels are {}; check the columns", labels[..labels.len().min(5)].join(", ")),
+    })
+}
+
 fn classes(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
+    known(reader, records.iter().map(|record| &record.texts[1]))?;
     let options = Classify { top: 1, long: Long::Cut };
     let mut found = Vec::new();
     for chunk in records.chunks(TOGETHER) {
@@ -176,6 +198,7 @@ fn classes(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> 
 }
 
 fn tags(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
+    known(reader, records.iter().flat_map(|record| record.words.iter().map(|(_, tag)| tag)))?;
     let (mut found, mut asked) = (Vec::new(), Vec::new());
     for chunk in records.chunks(TOGETHER) {
         let sentences: Vec<Vec<&str>> = chunk.iter().map(words).collect();
