@@ -52,6 +52,7 @@ pub(crate) fn albert(config: &Config) -> Result<Family, Error> {
     family.skipped = &[
         "predictions.decoder.weight",
         "predictions.decoder.bias",
+        "predictions.bias",
         "pooler.weight",
         "pooler.bias",
         "sop_classifier.classifier.weight",
@@ -70,6 +71,7 @@ fn rules(inner: usize) -> Vec<Rule> {
         rule("pooler.dense.{wb}", "pooler.{wb}"),
         rule("head.dense.{wb}", "predictions.dense.{wb}"),
         rule("head.norm.{norm}", "predictions.LayerNorm.{norm}"),
+        rule("head.bias", "predictions.decoder.bias"), // where the two differ, this one is added
         rule("head.bias", "predictions.bias"),
         rule("head.weight", "predictions.decoder.weight"),
         rule("head.{wb}", "classifier.{wb}"),

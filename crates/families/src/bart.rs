@@ -1,8 +1,8 @@
 //! BART (Lewis et al. 2019) and the translators built like it.
 
 use glassformer_formula::{
-    Depth, Formula, InputScale, Mix, Norm, Pairing, Position, ProjectionBias, Reach, Side, Spread, Stack,
-    Sublayer, Table, Tokens, When,
+    Depth, Formula, Head, InputScale, Mix, Norm, Pairing, Position, ProjectionBias, Reach, Side, Spread,
+    Stack, Sublayer, Table, Tokens, When,
 };
 use serde_json::json;
 
@@ -10,7 +10,7 @@ use crate::blocks::{
     across, activation, attention, head_rules, heads, input, pair_head, plain, post_norm, pre_norm, tokens,
     words,
 };
-use crate::rules::rule;
+use crate::rules::{How, how, rule};
 use crate::{Config, Error, Family, Rule};
 
 /// What tells the members of this family apart.
@@ -190,8 +190,13 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         head,
     };
     let mut family = Family::new(formula, rules());
+    if let Head::Words { .. } = family.formula.head {
+        // A file without biases adds nothing to a word, of which the target's table has as many as rows.
+        let tables = ["decoder.embed_tokens.weight", "shared.weight", "encoder.embed_tokens.weight"];
+        family.rules.extend(tables.map(|table| how("head.bias", table, How::Noughts)));
+    }
     family.prefixes = &["model."];
-    family.own_head = style.target_words.map(|_| "lm_head.weight");
+    family.copies = &["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
     family.skipped = &[
         "encoder.embed_tokens.weight",
         "decoder.embed_tokens.weight",

@@ -48,6 +48,7 @@ pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
         "cls.graft.*",
         "cls.predictions.decoder.weight",
         "cls.predictions.decoder.bias",
+        "cls.predictions.bias",
         "pooler.dense.weight",
         "pooler.dense.bias",
     ];
@@ -100,6 +101,8 @@ pub(crate) fn rules() -> Vec<Rule> {
         rule("head.norm.gain", "cls.predictions.transform.LayerNorm.gamma"),
         rule("head.norm.bias", "cls.predictions.transform.LayerNorm.beta"),
         rule("head.weight", "cls.predictions.decoder.weight"),
+        // Both were once the same; where they are not, the decoder's is the one that is added.
+        rule("head.bias", "cls.predictions.decoder.bias"),
         rule("head.bias", "cls.predictions.bias"),
         rule("head.{wb}", "classifier.{wb}"),
         rule("head.{wb}", "qa_outputs.{wb}"),

@@ -148,6 +148,7 @@ fn reshaped(shape: &[usize], how: How) -> Option<Vec<usize>> {
         (How::Same | How::PlusOne, shape) => shape.to_vec(),
         (How::Flattened, shape) => vec![shape.iter().product()],
         (How::RowMore(_), [rows, rest @ ..]) => [&[rows.checked_add(1)?], rest].concat(),
+        (How::Noughts, [rows, ..]) => vec![*rows],
         (How::NoughtsThen(_), [rows, ..]) => vec![rows.checked_add(1)?],
         (How::Transposed, [rows, columns]) => vec![*columns, *rows],
         (How::Part { of, .. }, [rows, rest @ ..]) => [&[part(*rows, of)?], rest].concat(),
@@ -175,6 +176,7 @@ impl Constants for Bound {
         Some(match *how {
             How::Same | How::Flattened => view.values(),
             How::PlusOne => view.values().iter().map(|x| x + 1.0).collect(),
+            How::Noughts => vec![0.0; rows].into(),
             How::NoughtsThen(last) => (0..rows).map(|_| 0.0).chain([last]).collect(),
             How::RowMore(value) => {
                 let mut longer = view.values().into_owned();
@@ -211,6 +213,7 @@ impl Constants for Bound {
             How::Rows { from, to } => view.coded(from..to)?,
             How::Flattened
             | How::PlusOne
+            | How::Noughts
             | How::NoughtsThen(_)
             | How::RowMore(_)
             | How::Transposed

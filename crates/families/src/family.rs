@@ -16,9 +16,8 @@ pub struct Family {
     pub prefixes: &'static [&'static str],
     /// Tensors that checkpoints carry and that this model does not use: names that end or, with a `*` at the end, begin so.
     pub skipped: &'static [&'static str],
-    /// A tensor that, where it is in the file and is not the embedding table, is the head's own matrix, whatever the
-    /// configuration says of tying.
-    pub own_head: Option<&'static str>,
+    /// Tensors that should be the embedding table once more, where a file has them.
+    pub copies: &'static [&'static str],
     /// Positions of the source that see all unless the user says otherwise.
     pub global: Vec<usize>,
 }
@@ -26,7 +25,7 @@ pub struct Family {
 impl Family {
     /// A family with no prefixes and nothing to skip.
     pub fn new(formula: Formula, rules: Vec<Rule>) -> Self {
-        Self { formula, rules, prefixes: &[], skipped: &[], own_head: None, global: Vec::new() }
+        Self { formula, rules, prefixes: &[], skipped: &[], copies: &[], global: Vec::new() }
     }
 
     /// Whether the tensor `name` may be left unused.

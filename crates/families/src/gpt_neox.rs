@@ -45,6 +45,9 @@ pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
         block,
         others: Vec::new(),
         final_norm: Some(norm),
+    if tied {
+        family.skipped = &["attention.bias", "attention.masked_bias", "embed_out.weight", "lm_head.weight"];
+    }
     };
     let tied = config.flag_or("tie_word_embeddings", false)?;
     let side = Side { input: input(tokens(config.size("vocab_size")?)), stack };

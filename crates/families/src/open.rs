@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use glassformer_formula::{Formula, Global, Head, Input, Mix, Pattern, Side, Sublayer, Table, Tokens};
 use glassformer_model::Model;
-use glassformer_weights::{Format, View, Weights};
+use glassformer_weights::{Dtype, Format, View, Weights};
 use serde_json::{Map, Value};
 
 use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, family, gguf};
@@ -135,7 +135,7 @@ impl Parts {
                 Format::Memory | Format::Safetensors | Format::Torch => None,
             };
             if let Some((config, family)) = told {
-                return Ok(Self::untied(config, family, weights.clone()));
+                return Self::untied(config, family, weights.clone());
             }
         }
         if !path.join("config.json").exists() {
@@ -153,12 +153,13 @@ impl Parts {
         if bind::lacks_head(&family, &weights)? {
             family = family::read(&config.without_head())?;
         }
-        Ok(Self::untied(config, family, weights))
+        Self::untied(config, family, weights)
     }
 
-    fn untied(config: Config, mut family: Family, weights: Weights) -> Self {
+    fn untied(config: Config, mut family: Family, weights: Weights) -> Result<Self, Error> {
         untie(&mut family, &weights);
-        Self { config, family, weights }
+        copied(&family, &weights)?;
+        Ok(Self { config, family, weights })
     }
 }
 
@@ -180,7 +181,8 @@ pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))
 }
 
-/// Gives the head a matrix of its own where the file holds one that is not the embedding table.
+/// Gives the head a matrix of its own where the file holds one that is not the embedding table, whatever the configuration says
+/// of tying: so the reference does.
 fn untie(family: &mut Family, weights: &Weights) {
     if bind::has_our_names(weights) {
         // What was written so has a matrix of its own only if it needs one.
@@ -189,26 +191,64 @@ fn untie(family: &mut Family, weights: &Weights) {
         }
         return;
     }
-    let Some(own) = family.own_head.and_then(|name| weights.get(name)) else { return };
-    let theirs = |name: &str| bind::find(&family.rules, family.prefixes, name, weights).ok();
-    let borrows = |side: &Side| matches!(&side.input, Input::Tokens(Tokens { table: Table::Source, .. }));
+    let theirs = |name: &str| {
+        let (name, _) = bind::find(&family.rules, family.prefixes, name, weights).ok()?;
+        weights.get(&name)
+    };
     let table = match &family.formula.target {
         Some(side) if !borrows(side) => theirs("target.embed.tokens"),
         _ => theirs("source.embed.tokens"),
     };
-    let table = table.and_then(|(name, _)| weights.get(&name));
-    if table.is_some_and(|table| same(table, own)) {
-        return;
-    }
-    if let Head::Words { tied, .. } = &mut family.formula.head {
+    let own = theirs("head.weight");
+    if let Head::Words { tied: tied @ true, .. } = &mut family.formula.head
+        && let Some(own) = own
+        && !table.is_some_and(|table| same(table, own))
+    {
         *tied = false;
     }
 }
 
-/// Whether two tensors hold the same numbers. Tables are large, so they are widened some rows at a time.
+/// Refuses a second embedding table that is not the first: each side would read words of its own.
+fn copied(family: &Family, weights: &Weights) -> Result<(), Error> {
+    let found = |name: &str| bind::find(&family.rules, family.prefixes, name, weights).ok();
+    let Some((table, _)) = found("source.embed.tokens") else { return Ok(()) };
+    let own = found("target.embed.tokens")
+        .filter(|_| family.formula.target.as_ref().is_some_and(|side| !borrows(side)));
+    let names = family
+        .copies
+        .iter()
+        .flat_map(|copy| family.prefixes.iter().chain(&[""]).map(move |prefix| format!("{prefix}{copy}")));
+    let differs = |name: &String| {
+        let second = own.as_ref().is_some_and(|(own, _)| own == name);
+        let pair = weights.get(&table).zip(weights.get(name));
+        *name != table && !second && pair.is_some_and(|(a, b)| !same(a, b))
+    };
+    let wrong: Vec<String> = names
+        .filter(differs)
+        .map(|name| format!("{name} is not {table}, and one table is supported"))
+        .collect();
+    if wrong.is_empty() { Ok(()) } else { Err(Error::Tensors(wrong)) }
+}
+
+/// Whether the words of a target are looked up in the source's table.
+fn borrows(side: &Side) -> bool {
+    matches!(&side.input, Input::Tokens(Tokens { table: Table::Source, .. }))
+}
+
+/// Whether two tensors hold the same numbers. Tables are large, so they are compared as they lie, or else widened some rows at a
+/// time.
 fn same(a: View<'_>, b: View<'_>) -> bool {
     const ROWS: usize = 256;
     let count = a.shape().first().copied().unwrap_or(0);
     let rows = |view: View<'_>, from: usize| view.rows(from..(from + ROWS).min(count)).map(Cow::into_owned);
     a.shape() == b.shape() && (0..count).step_by(ROWS).all(|from| rows(a, from) == rows(b, from))
 }
+    fn bytes(view: View<'_>) -> Option<(Dtype, &[u8])> {
+        match (view.dtype(), view.bytes()?) {
+            (dtype @ (Dtype::F32 | Dtype::F16 | Dtype::Bf16), Cow::Borrowed(bytes)) => Some((dtype, bytes)),
+            _ => None,
+        }
+    }
+    if a.shape() == b.shape() && bytes(a).is_some_and(|all| bytes(b) == Some(all)) {
+        return true;
+    }

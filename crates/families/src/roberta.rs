@@ -57,8 +57,13 @@ pub(crate) fn headed(config: &Config, stack: Stack, norm: Norm) -> Result<Family
     };
     let formula = Formula { source: Some(Side { input: input(tokens), stack }), target: None, pooler, head };
     let mut family = Family::new(formula, rules());
-    family.skipped =
-        &["lm_head.decoder.weight", "lm_head.decoder.bias", "pooler.dense.weight", "pooler.dense.bias"];
+    family.skipped = &[
+        "lm_head.decoder.weight",
+        "lm_head.decoder.bias",
+        "lm_head.bias",
+        "pooler.dense.weight",
+        "pooler.dense.bias",
+    ];
     Ok(family)
 }
 
@@ -79,3 +84,4 @@ fn rules() -> Vec<Rule> {
         rule("head.{wb}", "qa_outputs.{wb}"),
     ]
 }
+        rule("head.bias", "lm_head.decoder.bias"), // where the two differ, this one is added

@@ -57,6 +57,8 @@ pub enum How {
     PlusOne,
     /// One row more at the end, of this number: a token that the file does not have.
     RowMore(f32),
+    /// A nought for each of its rows: a bias that the file does not have.
+    Noughts,
     /// A nought for each of its rows, and then this number: a bias that the file does not have.
     NoughtsThen(f32),
 }

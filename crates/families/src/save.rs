@@ -196,6 +196,7 @@ fn join(mut parts: Vec<(How, Tensor)>) -> Option<Tensor> {
         | How::Flattened
         | How::PlusOne
         | How::RowMore(_)
+        | How::Noughts
         | How::NoughtsThen(_) => 0,
     };
     parts.sort_by_key(|(how, _)| place(how));
@@ -222,6 +223,7 @@ fn join(mut parts: Vec<(How, Tensor)>) -> Option<Tensor> {
         | How::HeadPart { .. }
         | How::Flattened
         | How::RowMore(_)
+        | How::Noughts
         | How::NoughtsThen(_) => None,
     }
 }

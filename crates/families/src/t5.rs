@@ -48,7 +48,7 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     let formula = Formula { source: Some(source), target: (!alone).then_some(target), pooler, head };
     let mut family = Family::new(formula, rules());
     family.prefixes = &["transformer."];
-    family.own_head = Some("lm_head.weight");
+    family.copies = &["encoder.embed_tokens.weight", "decoder.embed_tokens.weight"];
     family.skipped = &[
         "encoder.embed_tokens.weight",
         "decoder.embed_tokens.weight",
