@@ -4,13 +4,18 @@ use glassformer_formula::{
     Activation, Attention, Dense, FeedForward, Head, Heads, Input, InputScale, Mix, Norm, NormSites, Pattern,
     Pool, Pooler, ProjectionBias, Reach, Reads, Scale, Source, Sublayer, Table, Tokens,
 };
+use serde_json::Value;
 
 use crate::rules::rule;
 use crate::{Config, Error, Rule};
 
 /// The activation that a configuration calls `key`.
 pub(crate) fn activation(config: &Config, key: &str, default: &str) -> Result<Activation, Error> {
-    let name = config.text_or(key, default)?;
+    activation_named(key, config.text_or(key, default)?)
+}
+
+/// The activation `name`, which the configuration's `key` says.
+pub(crate) fn activation_named(key: &str, name: &str) -> Result<Activation, Error> {
     Ok(match name {
         "relu" => Activation::Relu,
         "gelu" | "gelu_python" => Activation::Gelu,
@@ -68,6 +73,35 @@ pub(crate) fn pre_norm(mixes: Vec<Mix>, norm: Norm) -> Vec<Sublayer> {
 /// A plain feed-forward with biases.
 pub(crate) fn plain(hidden: usize, act: Activation) -> Mix {
     Mix::Feed(FeedForward::Plain { hidden, act, bias: true })
+}
+
+/// What a layer of `layer_types` sees.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Kind {
+    /// All that its reach allows.
+    All,
+    /// A window.
+    Window,
+}
+
+/// The error for `layer_types` that cannot be.
+pub(crate) fn wrong_kinds(why: &str) -> Error {
+    Error::Key { key: "layer_types".into(), why: why.into() }
+}
+
+/// What each layer sees, where `layer_types` says it.
+pub(crate) fn layer_kinds(config: &Config) -> Result<Option<Vec<Kind>>, Error> {
+    let Some(list) = config.get("layer_types") else { return Ok(None) };
+    let list = list.as_array().ok_or_else(|| wrong_kinds("is not a list"))?;
+    if list.len() != config.layers("num_hidden_layers")? {
+        return Err(wrong_kinds("should name as many as there are layers"));
+    }
+    let kind = |value: &Value| match value.as_str() {
+        Some("full_attention") => Ok(Kind::All),
+        Some("sliding_attention") => Ok(Kind::Window),
+        _ => Err(wrong_kinds("has a kind that is neither full_attention nor sliding_attention")),
+    };
+    list.iter().map(kind).collect::<Result<_, _>>().map(Some)
 }
 
 /// Token input with everything as usual.

@@ -53,6 +53,7 @@ const HARMLESS: &[&str] = &[
     "initializer_range",
     "init_std",
     "is_encoder_decoder",
+    "is_llama_config",
     "keys_to_ignore_at_inference",
     "label2id",
     "language",
@@ -60,8 +61,10 @@ const HARMLESS: &[&str] = &[
     "mask_token_id",
     "max_length",
     "max_new_tokens",
+    "max_sequence_length",
     "min_length",
     "model_type",
+    "neftune_noise_alpha",
     "no_repeat_ngram_size",
     "num_beam_groups",
     "num_beams",
@@ -91,10 +94,13 @@ const HARMLESS: &[&str] = &[
     "top_p",
     "torch_dtype",
     "torchscript",
+    "transformers.js_config",
     "transformers_version",
     "typical_p",
     "uniem_embedding_strategy",
     "unk_token_id",
+    "unsloth_fixed",
+    "unsloth_version",
     "use_bfloat16",
     "use_cache",
     "xla_device",
@@ -173,6 +179,17 @@ impl Config {
     /// If it is missing or not a whole number.
     pub fn size(&self, key: &str) -> Result<usize, Error> {
         self.optional_size(key)?.ok_or_else(|| Error::Key { key: key.to_owned(), why: "is missing".into() })
+    }
+
+    /// A whole number that must be there, as `key` or under the other name that the reference has for it, which wins there.
+    ///
+    /// # Errors
+    /// If both are missing, or what counts is not a whole number.
+    pub fn size_named(&self, key: &str, other: &str) -> Result<usize, Error> {
+        match (self.optional_size(other)?, self.get(key)) {
+            (Some(size), _) => Ok(size),
+            (None, _) => self.size(key),
+        }
     }
 
     /// A number of layers, low enough that they can be counted out one by one.
@@ -260,11 +277,13 @@ impl Config {
         names.and_then(|names| names.first()).and_then(Value::as_str).unwrap_or("")
     }
 
-    /// How many labels a classifier has: as many as `id2label` names, `num_labels`, or two.
+    /// How many labels a classifier has: as many as `id2label` names, `num_labels`, or the reference's own: three for BART, which
+    /// tells entailment, and else two.
     pub fn labels(&self) -> usize {
         let named = self.get("id2label").and_then(Value::as_object).map(Map::len);
         let counted = || self.get("num_labels").and_then(Value::as_u64).map(|n| n as usize);
-        named.or_else(counted).unwrap_or(2)
+        let usual = if self.get("model_type").is_some_and(|kind| kind == "bart") { 3 } else { 2 };
+        named.or_else(counted).unwrap_or(usual)
     }
 
     /// The names of `count` labels, in order; `LABEL_0`… where they have none.

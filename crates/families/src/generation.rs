@@ -190,16 +190,21 @@ fn legacy(config: &Map<String, Value>) -> Map<String, Value> {
 /// `max_position_embeddings`, or what the reference takes for it where the file has none.
 fn positions(config: &Map<String, Value>) -> Option<usize> {
     let kind = config.get("model_type").and_then(Value::as_str).unwrap_or("");
-    let key = if kind == "gpt2" { "n_positions" } else { "max_position_embeddings" };
-    let given = config.get(key).and_then(Value::as_u64).map(|n| n as usize);
-    given.or(match kind {
+    let size = |key: &str| config.get(key).and_then(Value::as_u64).map(|n| n as usize);
+    let given = size("max_position_embeddings").or_else(|| size("n_positions").filter(|_| kind == "gpt2"));
+    given.or_else(|| usual_positions(kind))
+}
+
+/// What the reference takes for `max_position_embeddings` where a configuration of `kind` has none.
+pub(crate) fn usual_positions(kind: &str) -> Option<usize> {
+    match kind {
         "bart" | "gpt2" | "m2m_100" | "marian" | "mbart" | "pegasus" => Some(1024),
         "gpt_neox" | "llama" => Some(2048),
         "gemma" | "gemma2" => Some(8192),
         "qwen2" | "qwen3" => Some(32_768),
         "mistral" => Some(131_072),
         _ => None,
-    })
+    }
 }
 
 fn object(path: &Path) -> Result<Map<String, Value>, Error> {

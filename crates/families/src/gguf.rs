@@ -33,7 +33,7 @@ const ARCHITECTURES: &[Architecture] = &[
     Architecture { side: "source", pairing: None, ..decoder("bert", crate::bert::bert) },
     decoder("gemma", crate::llama::gemma),
     Architecture { keys: GPT2_KEYS, pairing: None, ..decoder("gpt2", crate::gpt2::gpt2) },
-    decoder("gptneox", crate::gpt_neox::gpt_neox),
+    Architecture { keys: GPT_NEOX_KEYS, ..decoder("gptneox", crate::gpt_neox::gpt_neox) },
     Architecture { pairing: Some(Pairing::Interleaved), ..decoder("llama", crate::llama::llama) },
     decoder("qwen2", crate::llama::qwen2),
     decoder("qwen3", crate::llama::qwen3),
@@ -64,6 +64,8 @@ const GPT2_KEYS: &[(&str, &str)] = &[
     ("embedding_length", "n_embd"),
     ("feed_forward_length", "n_inner"),
 ];
+
+const GPT_NEOX_KEYS: &[(&str, &str)] = &[("rope.freq_base", "rotary_emb_base")];
 
 /// Keys after the architecture's name that cannot change a forward pass.
 const HARMLESS: &[&str] = &["rope.scaling.finetuned", "tensor_data_layout"];
@@ -184,10 +186,12 @@ impl Entries<'_> {
                     .map(|(width, heads)| width / heads.max(1)),
                 _ => None,
             };
-            if let (Some(value), Some(to)) = (value, self.meaning(end))
-                && Some(&value) != usual.map(Value::from).as_ref()
-            {
-                keys.insert(to.to_owned(), value);
+            let Some(to) = self.meaning(end) else { continue };
+            match value.filter(|value| Some(value) != usual.map(Value::from).as_ref()) {
+                Some(value) => _ = keys.insert(to.to_owned(), value),
+                // Null: as the others say, and not what a family takes where the key is missing.
+                None if usual.is_some() => _ = keys.insert(to.to_owned(), Value::Null),
+                None => {}
             }
         }
         Ok(keys)

@@ -14,16 +14,18 @@ pub(crate) fn gpt2(config: &Config) -> Result<Family, Error> {
     config.only("scale_attn_weights", &[json!(true)])?;
     config.only("scale_attn_by_inverse_layer_idx", &[json!(false)])?;
     let _ = config.get("n_ctx"); // the same as n_positions
-    let width = config.size("n_embd")?;
-    let query = config.size("n_head")?;
+    let width = config.size_named("n_embd", "hidden_size")?;
+    let query = config.size_named("n_head", "num_attention_heads")?;
     let norm = Norm::Layer { epsilon: config.float_or("layer_norm_epsilon", 1e-5)? as f32, bias: true };
     let own = attention(heads(width, query, query)?, Reach::Past, ProjectionBias::ALL);
     let act = activation(config, "activation_function", "gelu_new")?;
     let feed = plain(config.size_or("n_inner", 4 * width)?, act);
+    let positions = config.size_or("n_positions", 1024)?;
+    let max = config.size_or("max_position_embeddings", positions)?; // its other name, which wins there
     let stack = Stack {
         width,
-        depth: Depth::Layers(config.size("n_layer")?),
-        position: Position::Learned { max: config.size_or("n_positions", 1024)?, offset: 0 },
+        depth: Depth::Layers(config.size_named("n_layer", "num_hidden_layers")?),
+        position: Position::Learned { max, offset: 0 },
         block: pre_norm(vec![Mix::Attend(own), feed], norm),
         others: Vec::new(),
         final_norm: Some(norm),

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::blocks::{
     activation, attention, decoder_head, head_rules, heads, input, plain, pre_norm, tokens, words,
 };
-use crate::rope::rotary;
+use crate::rope::{parameters, rotary};
 use crate::rules::{How, how, rule};
 use crate::{Config, Error, Family, Rule};
 
@@ -24,20 +24,12 @@ pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
     if config.flag_or("use_parallel_residual", true)? {
         block[1].reads = Reads::Block;
     }
-    let share = config
-        .get("rope_parameters")
-        .and_then(|all| all.get("partial_rotary_factor"))
-        .and_then(Value::as_f64);
-    let share = match share {
-        Some(share) => share,
-        None => config.float_or("rotary_pct", 0.25)?,
-    };
-    let _ = config.get("rotary_pct");
-    let mut rotary = rotary(config, Some((heads.size as f64 * share) as usize))?;
-    let old = config.float_or("rotary_emb_base", rotary.base)?;
-    if config.get("rope_parameters").is_none() {
-        rotary.base = old;
-    }
+    // The names that others have for these two are in some files, and nothing there reads them.
+    let _ = (config.get("partial_rotary_factor"), config.get("rope_theta"));
+    let (share, base) = (config.float_or("rotary_pct", 0.25)?, config.float_or("rotary_emb_base", 10_000.0)?);
+    let listed = parameters(config).and_then(|all| all.get("partial_rotary_factor")).and_then(Value::as_f64);
+    let turned = (heads.size as f64 * listed.unwrap_or(share)) as usize;
+    let rotary = rotary(config, base, Some(turned))?;
     let stack = Stack {
         width,
         depth: Depth::Layers(config.size("num_hidden_layers")?),
@@ -45,9 +37,6 @@ pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
         block,
         others: Vec::new(),
         final_norm: Some(norm),
-    if tied {
-        family.skipped = &["attention.bias", "attention.masked_bias", "embed_out.weight", "lm_head.weight"];
-    }
     };
     let tied = config.flag_or("tie_word_embeddings", false)?;
     let side = Side { input: input(tokens(config.size("vocab_size")?)), stack };
@@ -56,6 +45,9 @@ pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
     let mut family = Family::new(formula, rules(query));
     family.prefixes = &["gpt_neox."];
     family.skipped = &["attention.bias", "attention.masked_bias"];
+    if tied {
+        family.skipped = &["attention.bias", "attention.masked_bias", "embed_out.weight", "lm_head.weight"];
+    }
     Ok(family)
 }
 

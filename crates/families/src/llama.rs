@@ -4,60 +4,81 @@ use glassformer_formula::{
     Activation, Attention, Depth, FeedForward, Formula, Global, Head, Heads, Input, InputScale, Mix, Norm,
     Other, Pattern, Position, ProjectionBias, Reach, Side, Stack,
 };
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::blocks::{activation, attention, decoder_head, head_rules, input, pre_norm, tokens, words};
+use crate::blocks::{
+    Kind, activation, attention, decoder_head, head_rules, input, layer_kinds, pre_norm, tokens, words,
+    wrong_kinds,
+};
 use crate::rope::rotary;
 use crate::rules::rule;
 use crate::{Config, Error, Family, How, Rule};
 
+/// What the reference takes for keys that are missing; nothing where they follow from others, as they do where they are null.
+struct Missing {
+    key_heads: Option<usize>,
+    head_size: Option<usize>,
+}
+
 /// `LlamaForCausalLM`.
 pub(crate) fn llama(config: &Config) -> Result<Family, Error> {
-    let bias = config.flag_or("attention_bias", false)?;
-    let biases = if bias { ProjectionBias::ALL } else { ProjectionBias::NONE };
     config.only("pretraining_tp", &[json!(1)])?;
-    decoder(config, biases, |attention| attention)
+    config.only("rope_interleaved", &[json!(false)])?;
+    config.only("is_causal", &[json!(true)])?;
+    if layer_kinds(config)?.is_some_and(|kinds| kinds.contains(&Kind::Window)) {
+        return Err(wrong_kinds("has windows, which this family has not"));
+    }
+    let missing = Missing { key_heads: None, head_size: None };
+    decoder(config, biases(config)?, &missing, |attention| attention)
 }
 
 /// `MistralForCausalLM`: a row sees the last `sliding_window` rows, itself included.
 pub(crate) fn mistral(config: &Config) -> Result<Family, Error> {
-    // Null is no window, and nothing is the reference's own.
-    let window =
-        if config.has("sliding_window") { config.optional_size("sliding_window")? } else { Some(4096) };
-    decoder(config, ProjectionBias::NONE, |attention| windowed(attention, window))
+    // Keys of its kin, which nothing there reads.
+    let _ = (config.get("attention_bias"), config.get("use_sliding_window"), config.get("max_window_layers"));
+    let window = window(config)?;
+    let missing = Missing { key_heads: Some(8), head_size: None };
+    decoder(config, ProjectionBias::NONE, &missing, |attention| windowed(attention, window))
 }
 
 /// `Qwen2ForCausalLM`: biases of q, k and v; upper layers may have windows.
 pub(crate) fn qwen2(config: &Config) -> Result<Family, Error> {
     config.only("use_mrope", &[json!(false)])?;
+    let _ = config.get("attention_bias"); // nothing there reads it
     let bias = ProjectionBias { output: false, ..ProjectionBias::ALL };
-    let family = decoder(config, bias, |attention| attention)?;
+    let missing = Missing { key_heads: Some(32), head_size: None };
+    let family = decoder(config, bias, &missing, |attention| attention)?;
     upper_windows(config, family)
 }
 
 /// `Qwen3ForCausalLM`: queries and keys are normed head by head.
 pub(crate) fn qwen3(config: &Config) -> Result<Family, Error> {
     let norm = Norm::Rms { epsilon: config.float_or("rms_norm_eps", 1e-6)? as f32 };
-    let bias =
-        if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
-    let family = decoder(config, bias, |attention| Attention { norm: Some(norm), ..attention })?;
+    let missing = Missing { key_heads: Some(32), head_size: Some(128) };
+    let normed = |attention| Attention { norm: Some(norm), ..attention };
+    let family = decoder(config, biases(config)?, &missing, normed)?;
     upper_windows(config, family)
+}
+
+/// The biases of a family that has all of them or none.
+fn biases(config: &Config) -> Result<ProjectionBias, Error> {
+    Ok(if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE })
 }
 
 /// `GemmaForCausalLM`: embeddings times √width, a tied head, and gains that are stored less 1.
 pub(crate) fn gemma(config: &Config) -> Result<Family, Error> {
     config.only("use_bidirectional_attention", &[json!(false)])?;
-    let bias =
-        if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
-    let mut family = decoder(config, bias, |attention| attention)?;
+    let missing = Missing { key_heads: Some(16), head_size: Some(256) };
+    let mut family = decoder(config, biases(config)?, &missing, |attention| attention)?;
     if let Some(target) = &mut family.formula.target {
         if let Input::Tokens(tokens) = &mut target.input {
             tokens.scale = InputScale::RootWidth;
         }
-        // `hidden_act` was once set wrongly there; without `hidden_activation` the tanh form counts.
-        let act = match config.get("hidden_activation") {
-            Some(_) => activation(config, "hidden_activation", "gelu_pytorch_tanh")?,
-            None => Activation::GeluTanh,
+        let _ = config.get("hidden_activation"); // once read instead, and no more
+        // Published files say `gelu` and mean the tanh form.
+        let act = match activation(config, "hidden_act", "gelu_pytorch_tanh")? {
+            Activation::Gelu => Activation::GeluTanh,
+            act => act,
         };
         for sublayer in &mut target.stack.block {
             if let Mix::Feed(FeedForward::Gated { act: bend, .. }) = &mut sublayer.mix {
@@ -88,17 +109,25 @@ fn windowed(attention: Attention, window: Option<usize>) -> Attention {
     }
 }
 
-/// Layers from `max_window_layers` on have windows, where `use_sliding_window` says so.
+/// `sliding_window`: null is none, and nothing is the reference's own.
+fn window(config: &Config) -> Result<Option<usize>, Error> {
+    if config.has("sliding_window") { config.optional_size("sliding_window") } else { Ok(Some(4096)) }
+}
+
+/// Layers from `max_window_layers` on have windows, or those that are listed, where `use_sliding_window` says so.
 fn upper_windows(config: &Config, mut family: Family) -> Result<Family, Error> {
     let wanted = config.flag_or("use_sliding_window", false)?;
-    let window = config.optional_size("sliding_window")?;
+    let window = window(config)?.filter(|_| wanted);
     let from = config.size_or("max_window_layers", 28)?;
-    let listed = config.get("layer_types").and_then(Value::as_array);
-    let has_window = |layer: usize| match listed.and_then(|list| list.get(layer)).and_then(Value::as_str) {
-        Some(kind) => kind == "sliding_attention",
+    let listed = layer_kinds(config)?;
+    if window.is_none() && listed.as_ref().is_some_and(|kinds| kinds.contains(&Kind::Window)) {
+        return Err(wrong_kinds("has windows, and nothing says how wide they are"));
+    }
+    let has_window = |layer: usize| match &listed {
+        Some(kinds) => kinds[layer] == Kind::Window,
         None => layer >= from,
     };
-    if let (true, Some(target)) = (wanted && window.is_some(), &mut family.formula.target)
+    if let (true, Some(target)) = (window.is_some(), &mut family.formula.target)
         && let Depth::Layers(layers) = target.stack.depth
     {
         let layers: Vec<usize> = (0..layers).filter(|&layer| has_window(layer)).collect();
@@ -116,15 +145,19 @@ fn upper_windows(config: &Config, mut family: Family) -> Result<Family, Error> {
 }
 
 /// A decoder of this family, whose attention `change` may vary.
-pub(crate) fn decoder(
+fn decoder(
     config: &Config,
     bias: ProjectionBias,
+    missing: &Missing,
     change: impl Fn(Attention) -> Attention,
 ) -> Result<Family, Error> {
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
-    let key = config.size_or("num_key_value_heads", query)?;
-    let size = config.size_or("head_dim", width / query.max(1))?;
+    let usual = |key: &str, usual: Option<usize>| usual.filter(|_| !config.has(key));
+    let key = usual("num_key_value_heads", missing.key_heads).unwrap_or(query);
+    let key = config.size_or("num_key_value_heads", key)?;
+    let size = usual("head_dim", missing.head_size).unwrap_or(width / query.max(1));
+    let size = config.size_or("head_dim", size)?;
     let norm = Norm::Rms { epsilon: config.float_or("rms_norm_eps", 1e-6)? as f32 };
     let own = change(attention(Heads { query, key, size }, Reach::Past, bias));
     let feed = FeedForward::Gated {
@@ -135,7 +168,7 @@ pub(crate) fn decoder(
     let stack = Stack {
         width,
         depth: Depth::Layers(config.layers("num_hidden_layers")?),
-        position: Position::Rotary(rotary(config, None)?),
+        position: Position::Rotary(rotary(config, config.float_or("rope_theta", 10_000.0)?, None)?),
         block: pre_norm(vec![Mix::Attend(own), Mix::Feed(feed)], norm),
         others: Vec::new(),
         final_norm: Some(norm),

@@ -4,7 +4,7 @@ use glassformer_formula::{Attention, Global, Mix, Other, Pattern, Stack, Sublaye
 use serde_json::{Value, json};
 
 use crate::bert::{encoder, layer_rules};
-use crate::roberta::{headed, norm, positions};
+use crate::roberta::{headed, norm, positions, types};
 use crate::rules::rule;
 use crate::{Config, Error, Family};
 
@@ -16,7 +16,7 @@ pub(crate) fn longformer(config: &Config) -> Result<Family, Error> {
     config.only("ignore_attention_mask", &[Value::Bool(false)])?;
     let mut stack = encoder(config, positions(config)?, norm, "gelu")?;
     windows(config, &mut stack)?;
-    let mut family = headed(config, stack, norm)?;
+    let mut family = headed(config, stack, types(config)?, norm)?;
     family.prefixes = &["longformer."];
     for part in ["query", "key", "value"] {
         let ours = format!("source.{{n}}.attend.global.{part}.{{wb}}");

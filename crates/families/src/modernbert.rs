@@ -7,7 +7,7 @@ use glassformer_formula::{
 use serde_json::{Value, json};
 
 use crate::bert::unknown_head;
-use crate::blocks::{activation, attention, heads, input, pre_norm, tokens};
+use crate::blocks::{Kind, activation, attention, heads, input, layer_kinds, pre_norm, tokens};
 use crate::rules::{How, how, rule};
 use crate::{Config, Error, Family, Rule};
 
@@ -84,9 +84,9 @@ fn stack(config: &Config, norm: Norm) -> Result<Stack, Error> {
     };
     let block = |attention: Attention| pre_norm(vec![Mix::Attend(attention), Mix::Feed(feed)], norm);
     let every = config.size_or("global_attn_every_n_layers", 3)?.max(1);
-    let listed = config.get("layer_types").and_then(Value::as_array);
-    let sees_all = |layer: usize| match listed.and_then(|list| list.get(layer)).and_then(Value::as_str) {
-        Some(kind) => kind == "full_attention",
+    let listed = layer_kinds(config)?;
+    let sees_all = |layer: usize| match &listed {
+        Some(kinds) => kinds[layer] == Kind::All,
         None => layer.is_multiple_of(every),
     };
     // The input's norm serves the first layer too.
@@ -111,7 +111,13 @@ fn stack(config: &Config, norm: Norm) -> Result<Stack, Error> {
 
 /// Angles are listed for each kind of layer, or were once keys of their own.
 fn turns(config: &Config, kind: &str, old: &str, default: f64) -> Result<Rotary, Error> {
-    let listed = config.get("rope_parameters").and_then(|all| all.get(kind));
+    let all = config.get("rope_parameters").and_then(Value::as_object);
+    let kinds = ["full_attention", "sliding_attention"];
+    if let Some(other) = all.and_then(|all| all.keys().find(|key| !kinds.contains(&key.as_str()))) {
+        let why = "is not among the kinds of layers, each of which has parameters of its own";
+        return Err(Error::Key { key: format!("rope_parameters.{other}"), why: why.into() });
+    }
+    let listed = all.and_then(|all| all.get(kind));
     if let Some(name) = listed.and_then(|one| one.get("rope_type"))
         && *name != json!("default")
     {

@@ -13,7 +13,8 @@ pub(crate) fn mpnet(config: &Config) -> Result<Family, Error> {
         Position::Buckets { count: config.size_or("relative_attention_num_buckets", 32)?, max_distance: 128 };
     let norm = norm(config)?;
     let stack = encoder(config, Position::Together(vec![positions(config)?, buckets]), norm, "gelu")?;
-    let mut family = headed(config, stack, norm)?;
+    let _ = config.get("type_vocab_size"); // it has none, whatever files say
+    let mut family = headed(config, stack, None, norm)?;
     family.prefixes = &["mpnet."];
     family.rules.push(rule("source.position.table", "encoder.relative_attention_bias.weight"));
     let layer = [

@@ -14,7 +14,7 @@ use crate::{Config, Error, Family, Rule};
 pub(crate) fn roberta(config: &Config) -> Result<Family, Error> {
     let norm = norm(config)?;
     let stack = encoder(config, positions(config)?, norm, "gelu")?;
-    let mut family = headed(config, stack, norm)?;
+    let mut family = headed(config, stack, types(config)?, norm)?;
     family.rules.extend(layer_rules("encoder.layer.{n}"));
     family.prefixes = &["roberta."];
     Ok(family)
@@ -28,13 +28,22 @@ pub(crate) fn norm(config: &Config) -> Result<Norm, Error> {
 pub(crate) fn positions(config: &Config) -> Result<Position, Error> {
     config.only("position_embedding_type", &[json!("absolute")])?;
     let offset = config.size_or("pad_token_id", 1)?.saturating_add(1);
-    let max = config.size_or("max_position_embeddings", 514)?.saturating_sub(offset);
+    let max = config.size_or("max_position_embeddings", 512)?.saturating_sub(offset);
     Ok(Position::Learned { max, offset })
 }
 
-/// The heads that this family and its kin have, over `stack`.
-pub(crate) fn headed(config: &Config, stack: Stack, norm: Norm) -> Result<Family, Error> {
-    let types = config.optional_size("type_vocab_size")?;
+/// How many types of tokens there are.
+pub(crate) fn types(config: &Config) -> Result<Option<usize>, Error> {
+    config.size_or("type_vocab_size", 2).map(Some)
+}
+
+/// The heads that this family and its kin have, over `stack`, whose input may tell `types` of tokens apart.
+pub(crate) fn headed(
+    config: &Config,
+    stack: Stack,
+    types: Option<usize>,
+    norm: Norm,
+) -> Result<Family, Error> {
     let tokens = Tokens { types, norm: Some(norm), ..tokens(config.size("vocab_size")?) };
     let dense = |act, norm| Dense { act: Some(act), bias: true, norm };
     let pooler =
@@ -78,10 +87,10 @@ fn rules() -> Vec<Rule> {
         rule("head.dense.{wb}", "lm_head.dense.{wb}"),
         rule("head.norm.{norm}", "lm_head.layer_norm.{norm}"),
         rule("head.weight", "lm_head.decoder.weight"),
+        rule("head.bias", "lm_head.decoder.bias"), // where the two differ, this one is added
         rule("head.bias", "lm_head.bias"),
         rule("head.{wb}", "classifier.out_proj.{wb}"),
         rule("head.{wb}", "classifier.{wb}"),
         rule("head.{wb}", "qa_outputs.{wb}"),
     ]
 }
-        rule("head.bias", "lm_head.decoder.bias"), // where the two differ, this one is added

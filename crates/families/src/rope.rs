@@ -3,27 +3,25 @@
 use glassformer_formula::{Pairing, Rotary, Scaling};
 use serde_json::Value;
 
+use crate::generation::usual_positions;
 use crate::{Config, Error};
 
-/// The rotary position of `config`; `size` if only a part of each head turns.
-pub(crate) fn rotary(config: &Config, size: Option<usize>) -> Result<Rotary, Error> {
-    let parameters = config.get("rope_parameters").or_else(|| config.get("rope_scaling"));
-    let _ = (config.get("rope_parameters"), config.get("rope_scaling")); // both read, whichever counts
+/// What `config` says about turning, in the old key or the new: where both say something, the old one counts.
+pub(crate) fn parameters(config: &Config) -> Option<&Value> {
+    let says = |value: &&Value| value.as_object().is_none_or(|keys| !keys.is_empty());
+    let (old, new) = (config.get("rope_scaling"), config.get("rope_parameters"));
+    old.filter(says).or(new.filter(says))
+}
+
+/// The rotary position of `config`: of `base` where the parameters have none; `size` if only a part of each head turns.
+pub(crate) fn rotary(config: &Config, base: f64, size: Option<usize>) -> Result<Rotary, Error> {
+    let parameters = parameters(config);
     let number = |key: &str| parameters.and_then(|p| p.get(key)).and_then(Value::as_f64);
-    let base = match number("rope_theta") {
-        Some(base) => base,
-        None => config.float_or("rope_theta", 10_000.0)?,
-    };
-    let _ = config.get("rope_theta");
-    let original = || -> Result<usize, Error> {
-        match number("original_max_position_embeddings") {
-            Some(original) => Ok(original as usize),
-            None => match config.optional_size("original_max_position_embeddings")? {
-                Some(original) => Ok(original),
-                None => config.size_or("max_position_embeddings", 2048),
-            },
-        }
-    };
+    let longest = longest(config)?;
+    // Beside the parameters it counts more than within.
+    let outer = config.optional_size("original_max_position_embeddings")?;
+    let inner = number("original_max_position_embeddings").map(|original| original as usize);
+    let original = outer.or(inner).unwrap_or(longest);
     let wanted = |key: &str| {
         number(key).ok_or_else(|| Error::Key { key: format!("rope_scaling.{key}"), why: "is missing".into() })
     };
@@ -31,13 +29,10 @@ pub(crate) fn rotary(config: &Config, size: Option<usize>) -> Result<Rotary, Err
     let scaling = match kind.unwrap_or("default") {
         "default" => Scaling::None,
         "linear" => Scaling::Linear { factor: wanted("factor")? },
-        "dynamic" => Scaling::Dynamic {
-            factor: wanted("factor")?,
-            original: config.size_or("max_position_embeddings", 2048)?,
-        },
+        "dynamic" => Scaling::Dynamic { factor: wanted("factor")?, original: longest },
         "yarn" => Scaling::Yarn {
             factor: wanted("factor")?,
-            original: original()?,
+            original,
             fast: number("beta_fast").unwrap_or(32.0),
             slow: number("beta_slow").unwrap_or(1.0),
             magnitude: number("attention_factor").or_else(|| {
@@ -47,25 +42,35 @@ pub(crate) fn rotary(config: &Config, size: Option<usize>) -> Result<Rotary, Err
                 let factor = number("factor")?;
                 (top != 0.0 && bottom != 0.0).then(|| sharpened(top, factor) / sharpened(bottom, factor))
             }),
-            whole: parameters.and_then(|p| p.get("truncate")).and_then(Value::as_bool).unwrap_or(true),
+            whole: match parameters.and_then(|p| p.get("truncate")) {
+                Some(Value::Null) => false, // as good as false there, and not as good as missing
+                given => given.and_then(Value::as_bool).unwrap_or(true),
+            },
         },
         "llama3" => Scaling::Llama3 {
             factor: wanted("factor")?,
             low: wanted("low_freq_factor")?,
             high: wanted("high_freq_factor")?,
-            original: original()?,
+            original,
         },
-        "longrope" => longrope(config, parameters, original()?)?,
+        "longrope" => longrope(parameters, longest, original)?,
         other => {
             let why =
                 format!("is {other:?}, and should be default, linear, dynamic, yarn, llama3 or longrope");
             return Err(Error::Key { key: "rope_scaling.rope_type".into(), why });
         }
     };
+    let base = number("rope_theta").unwrap_or(base);
     Ok(Rotary { base, size, layout: Pairing::Halves, scaling })
 }
 
-fn longrope(config: &Config, parameters: Option<&Value>, original: usize) -> Result<Scaling, Error> {
+/// How many positions a model of this kind was trained for.
+fn longest(config: &Config) -> Result<usize, Error> {
+    let usual = usual_positions(config.text_or("model_type", "")?);
+    config.size_or("max_position_embeddings", usual.unwrap_or(2048))
+}
+
+fn longrope(parameters: Option<&Value>, longest: usize, original: usize) -> Result<Scaling, Error> {
     let list = |key: &str| -> Result<Vec<f64>, Error> {
         let bad =
             || Error::Key { key: format!("rope_scaling.{key}"), why: "is not a list of numbers".into() };
@@ -73,8 +78,7 @@ fn longrope(config: &Config, parameters: Option<&Value>, original: usize) -> Res
         given.iter().map(|x| x.as_f64().ok_or_else(bad)).collect()
     };
     let number = |key: &str| parameters.and_then(|p| p.get(key)).and_then(Value::as_f64);
-    let longest = config.size_or("max_position_embeddings", 2048)? as f64;
-    let factor = number("factor").unwrap_or(longest / original as f64);
+    let factor = number("factor").unwrap_or(longest as f64 / original as f64);
     let natural = if factor <= 1.0 { 1.0 } else { (1.0 + factor.ln() / (original as f64).ln()).sqrt() };
     let magnitude = number("attention_factor").unwrap_or(natural);
     Ok(Scaling::Long { short: list("short_factor")?, long: list("long_factor")?, original, magnitude })

@@ -4,8 +4,9 @@ use glassformer_formula::{
     Attention, Depth, FeedForward, Formula, Head, Heads, Mix, Norm, Position, ProjectionBias, Reach, Scale,
     Side, Stack, Table, Tokens,
 };
+use serde_json::json;
 
-use crate::blocks::{across, activation, attention, head_rules, input, pair_head, pre_norm, tokens};
+use crate::blocks::{across, activation_named, attention, head_rules, input, pair_head, pre_norm, tokens};
 use crate::rules::rule;
 use crate::{Config, Error, Family, Rule};
 
@@ -36,9 +37,8 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     let mixes = vec![Mix::Attend(past.clone()), Mix::Attend(across(&past)), Mix::Feed(feed)];
     let decoder = stack(config.size_or("num_decoder_layers", layers)?, mixes);
     let tied = config.flag_or("tie_word_embeddings", true)?;
-    // Without the key, a tied head is scaled; MT5 never scales.
-    let usual = tied && config.text_or("model_type", "t5")? == "t5";
-    let scaled = config.flag_or("scale_decoder_outputs", usual)?;
+    // Without the key, a tied head is scaled; MT5 never scales, whatever it says.
+    let scaled = config.flag_or("scale_decoder_outputs", tied)? && !multilingual(config);
     let scale = scaled.then(|| (width as f32).powf(-0.5));
     let source = Side { input: input(words.clone()), stack: encoder };
     let target = Side { input: input(Tokens { table: Table::Source, ..words }), stack: decoder };
@@ -65,22 +65,23 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     Ok(family)
 }
 
-/// `feed_forward_proj` is an activation, or `gated-` and one; `gated-gelu` means the tanh form.
+/// Whether it is MT5, whose keys mean something else where they are missing.
+fn multilingual(config: &Config) -> bool {
+    config.get("model_type").is_some_and(|kind| kind == "mt5")
+}
+
+/// `feed_forward_proj` is an activation, or `gated-` and one; `gated-gelu` means the tanh form. `dense_act_fn` is the activation
+/// whatever that says.
 fn feed(config: &Config) -> Result<FeedForward, Error> {
     let hidden = config.size("d_ff")?;
-    let _ = (config.get("dense_act_fn"), config.get("is_gated_act"));
-    let kind = config.text_or("feed_forward_proj", "relu")?;
-    if kind == "gated-gelu" {
-        return Ok(FeedForward::Gated {
-            hidden,
-            act: glassformer_formula::Activation::GeluTanh,
-            bias: false,
-        });
-    }
-    let named =
-        Config::parse(&format!("{{\"feed_forward_proj\": {:?}}}", kind.trim_start_matches("gated-")))?;
-    let act = activation(&named, "feed_forward_proj", "relu")?;
-    Ok(if kind.starts_with("gated-") {
+    let usual = if multilingual(config) { "gated-gelu" } else { "relu" };
+    let kind = config.text_or("feed_forward_proj", usual)?;
+    let gated = kind.starts_with("gated-");
+    config.only("is_gated_act", &[json!(gated)])?;
+    let name = if kind == "gated-gelu" { "gelu_new" } else { kind.trim_start_matches("gated-") };
+    let key = if config.has("dense_act_fn") { "dense_act_fn" } else { "feed_forward_proj" };
+    let act = activation_named(key, config.text_or("dense_act_fn", name)?)?;
+    Ok(if gated {
         FeedForward::Gated { hidden, act, bias: false }
     } else {
         FeedForward::Plain { hidden, act, bias: false }

@@ -116,7 +116,7 @@ fn pattern(report: &mut Report, at: &str, given: &Attention, position: &Position
         Pattern::Dense => {}
         Pattern::Sliding { window, global } => {
             let at = format!("{at}.pattern.sliding");
-            report.size(format!("{at}.window"), window, limits::ROWS);
+            report.size_or_none(format!("{at}.window"), window, limits::ROWS); // 0: the row itself
             if global != Global::None && given.reach == Reach::Past {
                 report.refuse(
                     format!("{at}.global"),

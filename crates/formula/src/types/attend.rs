@@ -63,7 +63,7 @@ pub enum Pattern {
     Dense,
     /// Those at most `window` rows away (Longformer, Mistral), and global ones.
     Sliding {
-        /// How far, to each side.
+        /// How far, to each side; 0 is the row itself alone.
         window: usize,
         /// Whether some rows see and are seen by all.
         #[serde(default)]

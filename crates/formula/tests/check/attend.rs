@@ -74,9 +74,14 @@ fn attention_that_cannot_look_there_is_refused() {
         case(both(), "target.stack.block[1].mix.attend.pattern.low_rank", "not to the memory", |f| {
             attend(target(f), 1).pattern = squeezed;
         }),
-        case(gpt2(SMALL), "target.stack.block[0].mix.attend.pattern.sliding.window", "is 0", |f| {
-            own(f).pattern = window(0, Global::None);
-        }),
+        case(
+            gpt2(SMALL),
+            "target.stack.block[0].mix.attend.pattern.sliding.window",
+            "cannot be meant",
+            |f| {
+                own(f).pattern = window(usize::MAX, Global::None);
+            },
+        ),
         case(gpt2(SMALL), "target.stack.block[0].mix.attend.pattern.sliding.global", "rows before it", |f| {
             own(f).pattern = window(4, Global::Shared);
         }),
