@@ -38,6 +38,39 @@ impl Checkpoint {
         let (labels, global) = (Vec::new(), global_rows(model.formula()));
         Self { model, kind: String::new(), labels, global, embedding: None, config: Map::new() }
     }
+
+    /// The id that the configuration has for `key`.
+    fn id(&self, key: &str) -> Option<u32> {
+        self.config.get(key).and_then(Value::as_u64).and_then(|id| u32::try_from(id).ok())
+    }
+
+    /// What an encoder-decoder that classifies or answers reads as its target: `source` behind the token that begins, which is
+    /// the reference's own where the configuration names none.
+    pub fn shifted(&self, source: &[u32]) -> Vec<u32> {
+        let first = match self.kind.as_str() {
+            // The language's token, which ends a text there, stands before it.
+            "mbart" => {
+                let pad = self.id("pad_token_id").unwrap_or(1);
+                let last = source.iter().filter(|&&id| id != pad).count().saturating_sub(1);
+                source.get(last).copied()
+            }
+            kind => self.id("decoder_start_token_id").or(match kind {
+                "bart" => Some(2),
+                "t5" | "mt5" => Some(0),
+                _ => None,
+            }),
+        };
+        first.into_iter().chain(source.iter().copied()).take(source.len()).collect()
+    }
+
+    /// The token at whose last place such a model reads off the classes, where it has one.
+    pub fn end(&self) -> Option<u32> {
+        self.id("eos_token_id").or(match self.kind.as_str() {
+            "bart" | "mbart" => Some(2),
+            "t5" | "mt5" => Some(1),
+            _ => None,
+        })
+    }
 }
 
 /// The file with the names of labels beside a formula: a JSON list, in the order of the head's scores.
@@ -239,10 +272,6 @@ fn borrows(side: &Side) -> bool {
 /// time.
 fn same(a: View<'_>, b: View<'_>) -> bool {
     const ROWS: usize = 256;
-    let count = a.shape().first().copied().unwrap_or(0);
-    let rows = |view: View<'_>, from: usize| view.rows(from..(from + ROWS).min(count)).map(Cow::into_owned);
-    a.shape() == b.shape() && (0..count).step_by(ROWS).all(|from| rows(a, from) == rows(b, from))
-}
     fn bytes(view: View<'_>) -> Option<(Dtype, &[u8])> {
         match (view.dtype(), view.bytes()?) {
             (dtype @ (Dtype::F32 | Dtype::F16 | Dtype::Bf16), Cow::Borrowed(bytes)) => Some((dtype, bytes)),
@@ -252,3 +281,7 @@ fn same(a: View<'_>, b: View<'_>) -> bool {
     if a.shape() == b.shape() && bytes(a).is_some_and(|all| bytes(b) == Some(all)) {
         return true;
     }
+    let count = a.shape().first().copied().unwrap_or(0);
+    let rows = |view: View<'_>, from: usize| view.rows(from..(from + ROWS).min(count)).map(Cow::into_owned);
+    a.shape() == b.shape() && (0..count).step_by(ROWS).all(|from| rows(a, from) == rows(b, from))
+}

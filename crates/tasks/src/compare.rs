@@ -59,8 +59,9 @@ impl Reader {
             | Head::Spans => "logits",
         };
         let mut found = Comparison::default();
-        for text in &encoded {
-            let sequence = self.told(self.sequence(text, Asked::All));
+        for (index, text) in encoded.iter().enumerate() {
+            let sequence =
+                self.told(self.sequence(text, Asked::All).map_err(|error| error.counted_from(index))?);
             let mut both = [Vec::new(), Vec::new()];
             for (reader, numbers) in [self, other].into_iter().zip(&mut both) {
                 reader.run_sequences(std::slice::from_ref(&sequence), output, |_, rows| {

@@ -136,7 +136,7 @@ impl Asking<'_> {
         for &place in &places {
             let mut masked = encoding.clone();
             masked.ids[place] = mask;
-            let sequence = self.reader.sequence(&masked, Asked::All);
+            let sequence = self.reader.sequence(&masked, Asked::All)?;
             self.ask(text, &sequence, &[place], &encoding.ids);
         }
         self.tokens.push(places.iter().map(|&place| encoding.ids[place]).collect());

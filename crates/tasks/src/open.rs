@@ -61,8 +61,12 @@ fn in_file(path: &Path) -> Result<Option<Arc<Gguf>>, Error> {
 }
 
 /// Fills in what a model's files say of a sequence and the user left out: rows that see all, and what the decoder of a
-/// model that classifies or answers reads, which is the source behind the start token.
-pub fn complete(sequence: &mut Sequence, checkpoint: &Checkpoint) {
+/// model that classifies or answers reads, which is the source behind the start token. Classes are read off the row of the last
+/// end token, and rows after it are seen by none before it: so they are left out.
+///
+/// # Errors
+/// If classes are asked for and the source has no end token; all its rows are filled in then.
+pub fn complete(sequence: &mut Sequence, checkpoint: &Checkpoint) -> Result<(), Error> {
     let formula = checkpoint.model.formula();
     if sequence.global.is_empty() {
         let rows = sequence.source.len();
@@ -70,8 +74,16 @@ pub fn complete(sequence: &mut Sequence, checkpoint: &Checkpoint) {
     }
     let both = formula.source.is_some() && formula.target.is_some();
     if both && sequence.target.is_empty() && matches!(formula.head, Head::Classes { .. } | Head::Spans) {
-        let start = checkpoint.config.get("decoder_start_token_id").and_then(serde_json::Value::as_u64);
-        let shifted = start.into_iter().map(|id| id as u32).chain(sequence.source.iter().copied());
-        sequence.target = shifted.take(sequence.source.len()).collect();
+        sequence.target = checkpoint.shifted(&sequence.source);
+        if let (Head::Classes { .. }, Some(end)) = (&formula.head, checkpoint.end()) {
+            let last = sequence.source.iter().rposition(|&id| id == end);
+            let Some(last) = last else {
+                let what = format!("has no end token (id {end}), at which this model reads off classes");
+                let hint = "end it with that token, as the model's tokenizer does".to_owned();
+                return Err(Error::Text { text: 0, what, hint });
+            };
+            sequence.target.truncate(last + 1);
+        }
     }
+    Ok(())
 }

@@ -77,7 +77,10 @@ impl Reader {
         asked: impl Fn(&Encoding) -> Asked,
         take: impl FnMut(usize, &[f32]),
     ) -> Result<(), Error> {
-        let sequences: Vec<Sequence> = texts.iter().map(|text| self.sequence(text, asked(text))).collect();
+        let sequence = |(index, text)| {
+            self.sequence(text, asked(text)).map_err(|error: Error| error.counted_from(index))
+        };
+        let sequences: Vec<Sequence> = texts.iter().enumerate().map(sequence).collect::<Result<_, _>>()?;
         self.run_sequences(&sequences, name, take)
     }
 
@@ -127,19 +130,19 @@ impl Reader {
     }
 
     /// A text as the model reads it.
-    pub(crate) fn sequence(&self, text: &Encoding, asked: Asked) -> Sequence {
+    pub(crate) fn sequence(&self, text: &Encoding, asked: Asked) -> Result<Sequence, Error> {
         let formula = self.checkpoint.model.formula();
         let ids = text.ids.clone();
         if formula.source.is_none() {
-            return Sequence { target: ids, asked, ..Sequence::default() };
+            return Ok(Sequence { target: ids, asked, ..Sequence::default() });
         }
         let typed = matches!(formula.source.as_ref().map(|side| &side.input), Some(Rows::Tokens(tokens)) if tokens.types.is_some());
         let types = if typed { text.types.clone() } else { Vec::new() };
         let looks = marks_answers(&self.checkpoint) && !global_rows(formula).is_empty();
         let global = if looks { (0..question_rows(text)).collect() } else { Vec::new() };
         let mut sequence = Sequence { source: ids, types, global, asked, ..Sequence::default() };
-        crate::complete(&mut sequence, &self.checkpoint);
-        sequence
+        crate::complete(&mut sequence, &self.checkpoint)?;
+        Ok(sequence)
     }
 
     /// Refuses a model whose head is not the one that `task` needs.

@@ -17,8 +17,8 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let model = &checkpoint.model;
     let mut sequences = sequences(args, model.formula())?;
     let inputs = inputs(&sequences);
-    for sequence in &mut sequences {
-        tasks::complete(sequence, &checkpoint);
+    for (index, sequence) in sequences.iter_mut().enumerate() {
+        tasks::complete(sequence, &checkpoint).map_err(|error| error.counted_from(index))?;
     }
     let start = Instant::now();
     let mut tensors = BTreeMap::new();

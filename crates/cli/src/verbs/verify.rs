@@ -22,7 +22,7 @@ pub fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
     let backend = console.exact_backend();
     let mut found = Vec::new();
     for case in &mut cases {
-        tasks::complete(&mut case.sequence, &checkpoint);
+        tasks::complete(&mut case.sequence, &checkpoint).map_err(|error| error.counted_from(case.index))?;
         let tolerance = Tolerance::both(args.tolerance);
         let verification = case.verify(&checkpoint.model, &backend, tolerance)?;
         if !verification.unknown.is_empty() {
