@@ -35,7 +35,7 @@ pub enum Merge {
 /// A stretch of text with its tag.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entity {
-    /// The tag; without `B-` or `I-` where tokens were merged.
+    /// The tag; without `B-`, `I-` or another mark where tokens were merged.
     pub label: String,
     /// Its probability: the mean over what was merged.
     pub score: f32,
@@ -104,7 +104,7 @@ impl Reader {
         self.needs("tag", "a head for tags", |head| matches!(head, Head::Tags { .. }))?;
         let inputs: Vec<Input<'_>> = texts.iter().map(|&text| Input::One(text)).collect();
         let encodings = self.encode(&inputs, long, self.longest())?;
-        let pieced = self.tokenizer().vocabulary().iter().any(|(_, token)| token.starts_with("##"));
+        let pieced = self.tokenizer().marks_pieces();
         self.run(
             &encodings,
             "logits",
@@ -202,6 +202,8 @@ fn entities(units: &[Unit], text: &str, labels: &[String], merge: Merge) -> Vec<
         let name = name(unit);
         name.strip_prefix("B-").or_else(|| name.strip_prefix("I-")).unwrap_or(name)
     };
+    // Other marks, as `E-` and `S-`, part entities as if they were names, and are left out of the name all the same.
+    let unmarked = |unit: &Unit| name(unit).split_once('-').map_or(name(unit), |(_, bare)| bare);
     let mut groups: Vec<&[Unit]> = Vec::new();
     let mut start = 0;
     for end in 1..=units.len() {
@@ -218,7 +220,7 @@ fn entities(units: &[Unit], text: &str, labels: &[String], merge: Merge) -> Vec<
         let (first, last) = (&group[0], &group[group.len() - 1]);
         let bytes = Span { start: first.bytes.start, end: last.bytes.end };
         Entity {
-            label: if merge == Merge::None { name(first) } else { bare(first) }.to_owned(),
+            label: if merge == Merge::None { name(first) } else { unmarked(first) }.to_owned(),
             score: group.iter().map(|unit| unit.score).sum::<f32>() / group.len() as f32,
             chars: Span { start: first.chars.start, end: last.chars.end },
             bytes,

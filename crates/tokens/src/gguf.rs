@@ -239,7 +239,13 @@ impl GgufVocabulary {
             config.name_by_default(name, Token::special(text));
         }
         let vocabulary = numbered(tokens);
-        let pieces = WordPiece { vocabulary, lowercase: true, strip_accents: None, chinese: true };
+        let pieces = WordPiece {
+            vocabulary,
+            lowercase: true,
+            strip_accents: None,
+            chinese: true,
+            around: library::Around::Bert,
+        };
         Tokenizer::from_library(Library::from_value(&pieces.json(&config), PLACE)?, &config)
     }
 }

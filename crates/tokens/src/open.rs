@@ -102,17 +102,31 @@ fn read_model(path: &Path) -> Result<Arc<Model>, Error> {
     Ok(Arc::new(read_pieces(path)?.model))
 }
 
+/// What RoBERTa's special tokens are called; the first five are MPNet's too.
+const ROBERTA_NAMES: [(&str, &str); 7] = [
+    ("bos_token", "<s>"),
+    ("eos_token", "</s>"),
+    ("sep_token", "</s>"),
+    ("cls_token", "<s>"),
+    ("pad_token", "<pad>"),
+    ("unk_token", "<unk>"),
+    ("mask_token", "<mask>"),
+];
+
 fn word_piece(path: &Path, mut config: Config) -> Result<Tokenizer, Error> {
-    for (name, text) in [
-        ("unk_token", "[UNK]"),
-        ("sep_token", "[SEP]"),
-        ("pad_token", "[PAD]"),
-        ("cls_token", "[CLS]"),
-        ("mask_token", "[MASK]"),
-    ] {
-        config.name_by_default(name, Token::special(text));
+    let mpnet = config.is_for(&["mpnet"]);
+    let names: &[(&str, &str)] = if mpnet {
+        // The mask goes with the space before it.
+        config.name_by_default("mask_token", Token { lstrip: true, ..Token::special("<mask>") });
+        &ROBERTA_NAMES[..5]
+    } else {
+        &[("sep_token", "[SEP]"), ("pad_token", "[PAD]"), ("cls_token", "[CLS]"), ("mask_token", "[MASK]")]
+    };
+    for (name, text) in names.iter().chain(&[("unk_token", "[UNK]")]) {
+        config.name_by_default(name, Token::special(*text));
     }
-    let vocabulary = WordPiece::read(&files::text(path)?, &config);
+    let around = if mpnet { library::Around::Roberta } else { library::Around::Bert };
+    let vocabulary = WordPiece::read(&files::text(path)?, around, &config);
     let unknown = config.named("unk_token").map(|token| token.content.as_str());
     if let Some(unknown) = unknown.filter(|&text| !vocabulary.vocabulary.contains_key(text)) {
         return Err(Error::broken(path.display(), format!("the unk_token {unknown:?} is not in it")));
@@ -135,16 +149,7 @@ fn byte_level(vocabulary: &Path, merges: &Path, mut config: Config) -> Result<To
         || config.model_type.as_deref() == Some("led")
         || (config.class.is_none() && config.model_type.is_none() && has("<s>") && !has("<|endoftext|>"));
     let (around, names): (_, &[(&str, &str)]) = if roberta {
-        let names = &[
-            ("bos_token", "<s>"),
-            ("eos_token", "</s>"),
-            ("sep_token", "</s>"),
-            ("cls_token", "<s>"),
-            ("unk_token", "<unk>"),
-            ("pad_token", "<pad>"),
-            ("mask_token", "<mask>"),
-        ];
-        (library::Around::Roberta, names)
+        (library::Around::Roberta, &ROBERTA_NAMES)
     } else {
         let (begin, end) = (config.flag("add_bos_token"), config.flag("add_eos_token"));
         let end_of_text = "<|endoftext|>";

@@ -222,6 +222,14 @@ impl Tokenizer {
         }
     }
 
+    /// Whether a token that goes on with the word before it is spelled so (`##ing`).
+    pub fn marks_pieces(&self) -> bool {
+        match &self.engine {
+            Engine::Library(library) => library.marks_pieces(),
+            Engine::Pieced(_) => false,
+        }
+    }
+
     /// Where `tokenizer.json` wants texts to be cut, in tokens. It is reported here and applied nowhere.
     pub fn max_length(&self) -> Option<usize> {
         match &self.engine {

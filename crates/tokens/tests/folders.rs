@@ -155,6 +155,33 @@ fn what_the_configuration_says_of_case_counts() {
     fs::remove_dir_all(&folder).unwrap();
 }
 
+/// They were `[CLS]` and `[SEP]`, with ids after the last.
+#[test]
+fn mpnets_vocabulary_has_robertas_marks() {
+    let folder = scratch("mpnet");
+    fs::write(folder.join("vocab.txt"), "<s>\n<pad>\n</s>\n[UNK]\na\nb\n##c\n<mask>\n").unwrap();
+    fs::write(folder.join("config.json"), json!({"model_type": "mpnet"}).to_string()).unwrap();
+    let tokenizer = Tokenizer::open(&folder).unwrap();
+    assert_eq!(tokenizer.encode("ac x", Special::Add).unwrap().ids, [0, 4, 6, 3, 2]);
+    assert_eq!(tokenizer.encode_pair("a", "b", Special::Add).unwrap().ids, [0, 4, 2, 2, 5, 2]);
+    assert_eq!(tokenizer.encode("a <mask>", Special::Leave).unwrap().ids, [4, 7]);
+    let special = tokenizer.special();
+    assert_eq!((special.cls, special.sep, special.mask, special.pad), (Some(0), Some(2), Some(7), Some(1)));
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+/// A byte-level vocabulary may hold `##` as it may hold anything.
+#[test]
+fn only_the_model_says_that_pieces_are_marked() {
+    assert!(opened("wordpiece-cased").marks_pieces());
+    let bytes = json!({
+        "version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
+        "decoder": {"type": "ByteLevel"},
+        "model": {"type": "BPE", "vocab": {"#": 0, "##": 1}, "merges": [["#", "#"]]},
+    });
+    assert!(!Tokenizer::from_json(&bytes.to_string(), "{}").unwrap().marks_pieces());
+}
+
 #[test]
 fn spaces_are_tidied_where_the_configuration_says_so() {
     let folder = scratch("tidy");

@@ -14,6 +14,7 @@ pub(crate) struct WordPiece {
     /// `None`: as `lowercase` says.
     pub strip_accents: Option<bool>,
     pub chinese: bool,
+    pub around: Around,
 }
 
 /// A vocabulary over bytes that are spelled as characters, and the pairs that are joined, the best first.
@@ -30,26 +31,28 @@ pub(crate) struct ByteLevel {
 pub(crate) enum Around {
     /// RoBERTa and BART: `<s>` and `</s>`, and `</s></s>` between the texts of a pair.
     Roberta,
+    /// BERT: `[CLS]` and `[SEP]`, one of which also stands between the texts of a pair.
+    Bert,
     /// The begin token, the end token, both or none.
     Marks { begin: bool, end: bool },
 }
 
 impl WordPiece {
     /// From the lines of a `vocab.txt`: a token's id is the number of its line.
-    pub fn read(text: &str, config: &Config) -> Self {
+    pub fn read(text: &str, around: Around, config: &Config) -> Self {
         let lines = (0_u32..).zip(text.lines());
         Self {
             vocabulary: lines.map(|(id, line)| (line.trim_end().to_owned(), id.into())).collect(),
             lowercase: config.flag("do_lower_case").unwrap_or(true),
             strip_accents: config.flag("strip_accents"),
             chinese: config.flag("tokenize_chinese_chars").unwrap_or(true),
+            around,
         }
     }
 
-    /// As the reference's class for BERT builds it.
+    /// As the reference's classes for BERT and MPNet build it.
     pub fn json(self, config: &Config) -> Value {
         let ids = Ids::new(&self.vocabulary, config);
-        let (cls, sep) = (ids.named("cls_token"), ids.named("sep_token"));
         json!({
             "version": "1.0",
             "added_tokens": ids.added(),
@@ -58,10 +61,7 @@ impl WordPiece {
                 "strip_accents": self.strip_accents, "lowercase": self.lowercase,
             },
             "pre_tokenizer": {"type": "BertPreTokenizer"},
-            "post_processor": template([
-                (vec![Part::Mark(&cls, 0), Part::First, Part::Mark(&sep, 0)]),
-                (vec![Part::Mark(&cls, 0), Part::First, Part::Mark(&sep, 0), Part::Second, Part::Mark(&sep, 1)]),
-            ]),
+            "post_processor": self.around.json(&ids, &Spaces { trim: true, add: false }),
             "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
             "model": {
                 "type": "WordPiece", "unk_token": ids.named("unk_token").0, "continuing_subword_prefix": "##",
@@ -98,22 +98,8 @@ impl ByteLevel {
             let steps: Vec<Value> = self.words.patterns.iter().map(cut).chain([bytes(false)]).collect();
             json!({"type": "Sequence", "pretokenizers": steps})
         };
-        let post_processor = match self.around {
-            Around::Roberta => json!({
-                "type": "RobertaProcessing", "sep": ids.named("sep_token"), "cls": ids.named("cls_token"),
-                "trim_offsets": config.flag("trim_offsets").unwrap_or(true), "add_prefix_space": self.add_prefix_space,
-            }),
-            Around::Marks { begin, end } => {
-                let (bos, eos) = (ids.named("bos_token"), ids.named("eos_token"));
-                let around = |part: Part<'static>, number: u32| {
-                    let begin = begin.then_some(Part::Mark(&bos, number));
-                    let end = end.then_some(Part::Mark(&eos, number));
-                    [begin, Some(part), end].into_iter().flatten().collect::<Vec<_>>()
-                };
-                let first = around(Part::First, 0);
-                template([first.clone(), [first, around(Part::Second, 1)].concat()])
-            }
-        };
+        let trim = config.flag("trim_offsets").unwrap_or(true);
+        let post_processor = self.around.json(&ids, &Spaces { trim, add: self.add_prefix_space });
         json!({
             "version": "1.0",
             "added_tokens": ids.added(),
@@ -127,6 +113,41 @@ impl ByteLevel {
                 "ignore_merges": self.words.whole, "vocab": self.vocabulary, "merges": self.merges,
             },
         })
+    }
+}
+
+/// What is done with spaces around a text.
+struct Spaces {
+    /// Whether a token's place in the text leaves them out.
+    trim: bool,
+    /// Whether one is put before the text.
+    add: bool,
+}
+
+impl Around {
+    fn json(self, ids: &Ids<'_>, spaces: &Spaces) -> Value {
+        let (cls, sep) = (ids.named("cls_token"), ids.named("sep_token"));
+        match self {
+            Self::Roberta => json!({
+                "type": "RobertaProcessing", "sep": sep, "cls": cls,
+                "trim_offsets": spaces.trim, "add_prefix_space": spaces.add,
+            }),
+            Self::Bert => {
+                let single = vec![Part::Mark(&cls, 0), Part::First, Part::Mark(&sep, 0)];
+                let second = vec![Part::Second, Part::Mark(&sep, 1)];
+                template([single.clone(), [single, second].concat()])
+            }
+            Self::Marks { begin, end } => {
+                let (bos, eos) = (ids.named("bos_token"), ids.named("eos_token"));
+                let around = |part: Part<'static>, number: u32| {
+                    let begin = begin.then_some(Part::Mark(&bos, number));
+                    let end = end.then_some(Part::Mark(&eos, number));
+                    [begin, Some(part), end].into_iter().flatten().collect::<Vec<_>>()
+                };
+                let first = around(Part::First, 0);
+                template([first.clone(), [first, around(Part::Second, 1)].concat()])
+            }
+        }
     }
 }
 

@@ -100,6 +100,16 @@ impl Library {
         Self::new(json.to_string().as_bytes(), place)
     }
 
+    /// Whether the model spells it when a token goes on with a word.
+    pub fn marks_pieces(&self) -> bool {
+        let prefix = match self.inner.get_model() {
+            ModelWrapper::WordPiece(model) => Some(&model.continuing_subword_prefix),
+            ModelWrapper::BPE(model) => model.continuing_subword_prefix.as_ref(),
+            ModelWrapper::WordLevel(_) | ModelWrapper::Unigram(_) => None,
+        };
+        prefix.is_some_and(|prefix| !prefix.is_empty())
+    }
+
     /// What `tokenizer_config.json` says besides: special tokens, and how BERT's texts are prepared.
     pub fn configure(&mut self, config: &Config) -> Result<(), Error> {
         let known = self.inner.get_added_vocabulary().get_vocab();
