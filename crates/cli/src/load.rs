@@ -22,6 +22,7 @@ pub fn model(path: &Path, console: &Console) -> Result<Model, Failure> {
 
 /// Opens the model at `path`, with what else its configuration says.
 pub fn checkpoint(path: &Path, console: &Console) -> Result<Checkpoint, Failure> {
+    described(path)?;
     open(path, console, |path| Ok(tasks::open(path)?))
 }
 
@@ -36,15 +37,14 @@ pub fn checkpoint_for_ids(path: &Path, console: &Console) -> Result<Checkpoint, 
 
 /// Opens the model at `path` as one of sentences, with its tokenizer.
 pub fn embedder(path: &Path, console: &Console) -> Result<Reader, Failure> {
+    let inner = families::embedding_folder(path)?;
+    described(&inner)?;
     let checkpoint = open(path, console, |path| Ok(families::open_for_embedding(path)?))?;
-    Ok(Reader::new(checkpoint, tasks::tokenizer(path)?, Arc::new(console.backend(path)))?)
+    Ok(Reader::new(checkpoint, tasks::tokenizer(&inner)?, Arc::new(console.backend(&inner)))?)
 }
 
-fn open(
-    path: &Path,
-    console: &Console,
-    open: impl Fn(&Path) -> Result<Checkpoint, Failure>,
-) -> Result<Checkpoint, Failure> {
+/// Refuses a path where nothing says what model it is.
+fn described(path: &Path) -> Result<(), Failure> {
     let shown = path.display();
     if !path.exists() {
         return Err(Failure::new(format!("there is no folder or file {shown}"), LAYOUT));
@@ -60,6 +60,15 @@ fn open(
             LAYOUT,
         ));
     }
+    Ok(())
+}
+
+fn open(
+    path: &Path,
+    console: &Console,
+    open: impl Fn(&Path) -> Result<Checkpoint, Failure>,
+) -> Result<Checkpoint, Failure> {
+    let shown = path.display();
     let start = Instant::now();
     let mut checkpoint = open(path)?;
     console.detail(|| {

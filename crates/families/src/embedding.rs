@@ -45,7 +45,7 @@ pub fn open_for_embedding(folder: &Path) -> Result<Checkpoint, Error> {
         return plain(folder);
     }
     let modules = modules(folder)?;
-    let inner = modules.first().map_or_else(|| folder.to_owned(), |module| module.folder.clone());
+    let inner = first(&modules, folder);
     let Parts { config, family, weights } = Parts::read(&inner)?;
     let mut embedding = Embedding { include_prompt: true, ..Embedding::default() };
     let mut pooler = None;
@@ -69,10 +69,24 @@ pub fn open_for_embedding(folder: &Path) -> Result<Checkpoint, Error> {
         model,
         kind,
         labels: Vec::new(),
-        global: family.global,
+        // What a classifier's first row sees, for it alone; rows are pooled as the bare model gives them.
+        global: Vec::new(),
         embedding: Some(embedding),
         config: config.into_keys(),
     })
+}
+
+/// Where the model of sentences at `path` keeps the model itself and its tokenizer: in the folder of its first module, such as
+/// `0_Transformer`, or else at `path`.
+///
+/// # Errors
+/// If the list of modules cannot be read.
+pub fn embedding_folder(path: &Path) -> Result<PathBuf, Error> {
+    Ok(first(&modules(path)?, path))
+}
+
+fn first(modules: &[Module], folder: &Path) -> PathBuf {
+    modules.first().map_or_else(|| folder.to_owned(), |module| module.folder.clone())
 }
 
 /// A folder whose formula says all, how rows become one too; the mean where it does not.

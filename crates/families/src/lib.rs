@@ -34,7 +34,7 @@ mod transfo_xl;
 
 pub use bind::Bound;
 pub use config::Config;
-pub use embedding::{Embedding, open_for_embedding};
+pub use embedding::{Embedding, embedding_folder, open_for_embedding};
 pub use error::Error;
 pub use family::{Family, known, nearest};
 pub use generation::{Generation, generation};

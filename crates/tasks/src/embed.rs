@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use glassformer_engine::Asked;
-use glassformer_families::open_for_embedding;
+use glassformer_families::{embedding_folder, open_for_embedding};
 use glassformer_graph::Backend;
 
 use crate::{Error, Input, Long, Reader};
@@ -36,7 +36,7 @@ impl Reader {
     /// # Errors
     /// As [`Reader::open`], and if a module of a sentence encoder cannot be read or is not known.
     pub fn open_for_embedding(path: &Path, backend: Arc<dyn Backend>) -> Result<Self, Error> {
-        Self::new(open_for_embedding(path)?, crate::tokenizer(path)?, backend)
+        Self::new(open_for_embedding(path)?, crate::tokenizer(&embedding_folder(path)?)?, backend)
     }
 
     /// The vector of every text.
