@@ -175,8 +175,9 @@ fn mpnets_vocabulary_has_robertas_marks() {
 fn only_the_model_says_that_pieces_are_marked() {
     assert!(opened("wordpiece-cased").marks_pieces());
     let bytes = json!({
-        "version": "1.0", "added_tokens": [], "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false},
-        "decoder": {"type": "ByteLevel"},
+        "version": "1.0", "added_tokens": [], "normalizer": null, "post_processor": null,
+        "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
+        "decoder": {"type": "ByteLevel", "add_prefix_space": false, "trim_offsets": true},
         "model": {"type": "BPE", "vocab": {"#": 0, "##": 1}, "merges": [["#", "#"]]},
     });
     assert!(!Tokenizer::from_json(&bytes.to_string(), "{}").unwrap().marks_pieces());
