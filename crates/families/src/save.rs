@@ -138,8 +138,11 @@ impl Layout {
             Head::Rows | Head::Words { .. } | Head::Adaptive { .. } => false,
         };
         let labelled = ["score", "classifier", "pre_classifier", "qa_outputs", "classification_head"];
+        // A bias over words has two names, and the older is the one that every program knows.
+        let second_name = theirs.ends_with(".decoder.bias");
         classes
             || !labelled.iter().any(|start| begins(start))
+                && !second_name
                 && (matches!(formula.head, Head::Words { .. } | Head::Adaptive { .. }) || begins("pooler"))
     }
 
