@@ -322,3 +322,15 @@ impl Config {
         if unread.is_empty() { Ok(()) } else { Err(Error::Unread(unread)) }
     }
 }
+
+/// What the reference takes for `max_position_embeddings` where a configuration of `kind` has none.
+pub(crate) fn usual_positions(kind: &str) -> Option<usize> {
+    match kind {
+        "bart" | "gpt2" | "m2m_100" | "marian" | "mbart" | "pegasus" => Some(1024),
+        "gpt_neox" | "llama" => Some(2048),
+        "gemma" | "gemma2" => Some(8192),
+        "qwen2" | "qwen3" => Some(32_768),
+        "mistral" => Some(131_072),
+        _ => None,
+    }
+}

@@ -8,6 +8,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::Error;
+use crate::config::usual_positions;
 use crate::open::read_text;
 
 /// What a checkpoint's files say about generating, by the reference's names; nothing where they say nothing.
@@ -193,18 +194,6 @@ fn positions(config: &Map<String, Value>) -> Option<usize> {
     let size = |key: &str| config.get(key).and_then(Value::as_u64).map(|n| n as usize);
     let given = size("max_position_embeddings").or_else(|| size("n_positions").filter(|_| kind == "gpt2"));
     given.or_else(|| usual_positions(kind))
-}
-
-/// What the reference takes for `max_position_embeddings` where a configuration of `kind` has none.
-pub(crate) fn usual_positions(kind: &str) -> Option<usize> {
-    match kind {
-        "bart" | "gpt2" | "m2m_100" | "marian" | "mbart" | "pegasus" => Some(1024),
-        "gpt_neox" | "llama" => Some(2048),
-        "gemma" | "gemma2" => Some(8192),
-        "qwen2" | "qwen3" => Some(32_768),
-        "mistral" => Some(131_072),
-        _ => None,
-    }
 }
 
 fn object(path: &Path) -> Result<Map<String, Value>, Error> {

@@ -3,7 +3,7 @@
 use glassformer_formula::{Pairing, Rotary, Scaling};
 use serde_json::Value;
 
-use crate::generation::usual_positions;
+use crate::config::usual_positions;
 use crate::{Config, Error};
 
 /// What `config` says about turning, in the old key or the new: where both say something, the old one counts.
