@@ -186,9 +186,10 @@ impl Config {
     /// # Errors
     /// If both are missing, or what counts is not a whole number.
     pub fn size_named(&self, key: &str, other: &str) -> Result<usize, Error> {
-        match (self.optional_size(other)?, self.get(key)) {
-            (Some(size), _) => Ok(size),
-            (None, _) => self.size(key),
+        let _ = self.get(key); // read, whichever counts
+        match self.optional_size(other)? {
+            Some(size) => Ok(size),
+            None => self.size(key),
         }
     }
 

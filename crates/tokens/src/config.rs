@@ -59,7 +59,7 @@ impl Token {
 pub(crate) const NAMES: [&str; 7] =
     ["bos_token", "eos_token", "unk_token", "sep_token", "pad_token", "cls_token", "mask_token"];
 
-/// The file.
+/// The file that nearly all of it stands in.
 const FILE: &str = "tokenizer_config.json";
 
 /// The most bytes of a special token: far more than any has, and few enough to be looked for in texts.
