@@ -17,26 +17,16 @@ use std::arch::x86_64::{__cpuid, __cpuid_count};
 
 /// Whether the processor has AMX for both formats, and the operating system lets this process use it.
 pub(super) fn ask() -> bool {
-    has_tiles() && system_saves_tiles() && permitted()
+    has_tiles() && permitted()
 }
 
-/// What CPUID says: tiles (24), `bf16` (22) and integers (25), and that XGETBV exists.
+/// What CPUID says: tiles (24), `bf16` (22) and integers (25).
 fn has_tiles() -> bool {
     const TILES: u32 = 1 << 22 | 1 << 24 | 1 << 25;
-    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & TILES == TILES && __cpuid(1).ecx & 1 << 27 != 0
+    __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & TILES == TILES
 }
 
-/// Whether the system saves the tile registers of a thread, and their configuration.
-fn system_saves_tiles() -> bool {
-    let low: u32;
-    // SAFETY: `has_tiles` made sure that the instruction exists; it reads a register and nothing else.
-    unsafe {
-        asm!("xgetbv", in("ecx") 0, out("eax") low, out("edx") _, options(nomem, nostack, preserves_flags));
-    }
-    low & 3 << 17 == 3 << 17
-}
-
-/// Linux gives tile registers, 8 KB for each thread, only to those who ask.
+/// Linux gives tile registers, 8 KB for each thread, only to those who ask, and refuses where it does not save them.
 #[cfg(target_os = "linux")]
 fn permitted() -> bool {
     const ARCH_PRCTL: usize = 158;
