@@ -52,16 +52,23 @@ const fn place(step: usize) -> [usize; 2] {
 
 /// Puts coded numbers where they belong in a panel: the column of this number.
 pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) {
-    for (group, codes) in row.codes.chunks(GROUP).enumerate() {
-        // What is not full is filled up with zeros.
-        let mut all = [ZERO; GROUP];
-        all[..codes.len()].copy_from_slice(codes);
+    let mut put = |group: usize, codes: &[u8; GROUP]| {
         let [from, _] = place(group / GROUP_LINES);
         let first = from + group % GROUP_LINES * (GROUP_LINES / 2) * LINE + 4 * column;
-        for (line, [low, high]) in all.as_chunks::<4>().0.as_chunks::<2>().0.iter().enumerate() {
+        for (line, [low, high]) in codes.as_chunks::<4>().0.as_chunks::<2>().0.iter().enumerate() {
             let word = u32::from_le_bytes(*low) | u32::from_le_bytes(*high) << 4;
             panel[first + line * LINE..][..4].copy_from_slice(&word.to_le_bytes());
         }
+    };
+    let (whole, rest) = row.codes.as_chunks();
+    for (group, codes) in whole.iter().enumerate() {
+        put(group, codes);
+    }
+    if !rest.is_empty() {
+        // What is not full is filled up with zeros.
+        let mut codes = [ZERO; GROUP];
+        codes[..rest.len()].copy_from_slice(rest);
+        put(whole.len(), &codes);
     }
     for (tile, steps) in row.scale_steps.chunks(GROUP_LINES).enumerate() {
         let join = |all: u16, step: &i8| all << 4 | u16::from(step.cast_unsigned());
@@ -74,11 +81,14 @@ pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) {
 /// The integers that some coded numbers stand for, added up: whole groups of them, or up to the end.
 pub(super) fn sum(row: &CodedRow, numbers: Range<usize>) -> i32 {
     let steps = &row.scale_steps[numbers.start / GROUP..];
-    let of_group = |(codes, &step): (&[u8], &i8)| {
-        let codes: i32 = codes.iter().map(|&code| i32::from(code) - i32::from(ZERO)).sum();
-        codes * i32::from(step)
+    let (whole, rest) = row.codes[numbers].as_chunks::<GROUP>();
+    let of_group = |codes: &[u8], step: i8| {
+        let sum: u16 = codes.iter().map(|&code| u16::from(code)).sum();
+        (i32::from(sum) - codes.len() as i32 * i32::from(ZERO)) * i32::from(step)
     };
-    row.codes[numbers].chunks(GROUP).zip(steps).map(of_group).sum()
+    let all: i32 = whole.iter().zip(steps).map(|(codes, &step)| of_group(codes, step)).sum();
+    let last = steps.get(whole.len()).map_or(0, |&step| of_group(rest, step));
+    all + last
 }
 
 /// Unpacks the tiles of some panels and steps along k to `to`, panel by panel, each a tile behind the other.

@@ -2,8 +2,11 @@
 
 use super::rows::narrow_row;
 use super::{Format, LINE, LINES, TILE_FLOATS, four, padded};
+use crate::dispatch;
 use crate::isa::Isa;
+use crate::lanes::Lanes;
 use glassformer_tensor::{Buffer, CodedRow, Coding};
+use std::ops::Range;
 
 /// A narrow B: its tiles, panel by panel of sixteen columns; with integers then the scale of each column, and for each block
 /// of k -128 times the sum of each column's integers.
@@ -124,19 +127,13 @@ impl Weight {
         // Where rows are empty there is nothing to lay out.
         for (at, rows) in integers.chunks(LINES * inputs.max(1)).enumerate() {
             let panel = tiles[at * panel..][..panel].as_chunks_mut::<TILE_FLOATS>().0;
-            for (row, integers) in rows.chunks_exact(inputs).enumerate() {
-                for block in 0..format.blocks(inputs) {
-                    let mut sum = 0_i32;
-                    let lines = integers[format.block(inputs, block)].chunks(LINE);
-                    for (tile, line) in panel[format.tiles_of(inputs, block)].iter_mut().zip(lines) {
-                        let mut whole = [0; LINE];
-                        whole[..line.len()].copy_from_slice(line);
-                        for (k, word) in whole.as_chunks::<4>().0.iter().enumerate() {
-                            tile[k * LINES + row] = f32::from_bits(u32::from_le_bytes(*word));
-                        }
-                        sum += whole.iter().map(|byte| i32::from(byte.cast_signed())).sum::<i32>();
-                    }
-                    let shift = &mut shifts[block * padded(outputs) + at * LINES + row];
+            for block in 0..format.blocks(inputs) {
+                let (some, tiles) = (format.block(inputs, block), format.tiles_of(inputs, block));
+                // SAFETY: the best set is available.
+                let sums =
+                    unsafe { dispatch!(Isa::best(), lay_out((rows, inputs), some, &mut panel[tiles])) };
+                let shifts = &mut shifts[block * padded(outputs) + at * LINES..][..LINES];
+                for (shift, sum) in shifts.iter_mut().zip(sums) {
                     *shift = f32::from_bits((-128 * sum).cast_unsigned());
                 }
             }
@@ -194,6 +191,50 @@ impl Weight {
         self.columns
     }
 }
+
+/// Lays out these integers of up to sixteen rows of so many as tiles, and adds up those of each row.
+///
+/// # Safety
+/// The machine has `L`'s instructions.
+#[inline(always)]
+unsafe fn lay_out<L: Lanes>(
+    (rows, width): (&[u8], usize),
+    some: Range<usize>,
+    tiles: &mut [[f32; TILE_FLOATS]],
+) -> [i32; LINES] {
+    const HALF: usize = LINES / 2;
+    let mut sums = [0; LINES];
+    for (tile, from) in tiles.iter_mut().zip(some.clone().step_by(LINE)) {
+        let to = some.end.min(from + LINE);
+        let mut lines = Lines([[0; LINE]; LINES]);
+        for ((line, row), sum) in lines.0.iter_mut().zip(rows.chunks_exact(width)).zip(&mut sums) {
+            match row[from..to].first_chunk() {
+                Some(whole) => *line = *whole,
+                None => line[..to - from].copy_from_slice(&row[from..to]),
+            }
+            *sum += line.iter().map(|byte| i32::from(byte.cast_signed())).sum::<i32>();
+        }
+        for half in [0, HALF] {
+            let first = (&raw const lines).cast::<f32>().wrapping_add(half * LINES);
+            // SAFETY: the caller's promise; a line is sixteen words, and half of all follow.
+            let mut words = [unsafe { L::load(first) }; HALF];
+            for (at, words) in words.iter_mut().enumerate() {
+                // SAFETY: as above.
+                *words = unsafe { L::load(first.add(at * LINES)) };
+            }
+            for (two, columns) in tile.as_chunks_mut::<{ 2 * LINES }>().0.iter_mut().zip(L::turned(words)) {
+                let columns = columns.to_array();
+                two[half..][..HALF].copy_from_slice(&columns[..HALF]);
+                two[LINES + half..][..HALF].copy_from_slice(&columns[HALF..]);
+            }
+        }
+    }
+    sums
+}
+
+/// A tile's lines before they are turned.
+#[repr(align(64))]
+struct Lines([[u8; LINE]; LINES]);
 
 /// Numbers as bytes.
 fn bytes_of(numbers: &mut [f32]) -> &mut [u8] {

@@ -219,8 +219,8 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
         return Ok(Weight::from_integers(bytes, scales, width).map(Constant::Narrow));
     }
     let mut row = CodedRow::default();
-    let mut read = |index: usize| {
-        stored.row(index, &mut row);
+    let read = |index: usize, row: &mut CodedRow| {
+        stored.row(index, row);
         if row.codes.len() != width {
             let found = index * width + row.codes.len();
             let expected = rows * width;
@@ -229,18 +229,20 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
         if let Some(&value) = row.scales.iter().chain(&row.minima).find(|x| !x.is_finite()) {
             return Err(Error::NotFinite { name: name.clone(), index: index * width, value });
         }
-        Ok(std::mem::take(&mut row))
+        Ok(())
     };
     if coding == Coding::INT4 {
         let mut weight = Weight::zeros(Format::Int4, width, rows);
         for index in 0..rows {
-            weight.set_column(index, &read(index)?);
+            read(index, &mut row)?;
+            weight.set_column(index, &row);
         }
         return Ok(Some(Constant::Narrow(weight)));
     }
     let mut weight = coded::Weight::zeros(coding, width, rows);
     for index in 0..rows {
-        weight.set_column(index, &read(index)?);
+        read(index, &mut row)?;
+        weight.set_column(index, &row);
     }
     Ok(Some(Constant::Coded(weight)))
 }
