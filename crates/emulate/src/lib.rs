@@ -22,6 +22,7 @@
 mod asked;
 mod carry;
 mod decode;
+mod numbers;
 mod start;
 mod state;
 mod tiles;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::carry::{flushed, pair};
+use crate::numbers::{flushed, pair};
 
 /// Lines of a tile, at most.
 const LINES: usize = 16;
