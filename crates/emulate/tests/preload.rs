@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 /// In the environment of the second run.
 const INNER: &str = "GLASSFORMER_EMULATE_TEST";
 
-/// Runs a test of this file again behind the library; None where the machine cannot pretend, or need not.
+/// Runs a test of this file again behind the library, on the processor itself where it has all of it; None where the machine cannot pretend.
 fn again(test: &str, pretended: &str) -> Option<Output> {
     let program = env::current_exe().unwrap();
     let folder = program.parent().unwrap();
@@ -111,7 +111,7 @@ fn vectors_are_multiplied_and_others_keep_what_they_hold() {
     if !is_inner() {
         return passes("vectors_are_multiplied_and_others_keep_what_they_hold", "avx512-dot,avx-vnni");
     }
-    assert!(is_there(1, 0, 4) && is_there(1, 0, 5) && !is_there(0, 3, 24));
+    assert!(is_there(1, 0, 4) && is_there(1, 0, 5));
     let halves: [f32; 16] = std::array::from_fn(|at| 1.0 + at as f32);
     let mut out = [[0.0_f32; 16]; 3];
     let (mut sums, bytes) = ([1_i32; 8], [200_u8; 32]);
