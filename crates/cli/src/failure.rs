@@ -3,7 +3,7 @@
 use std::fmt;
 
 use glassformer::formula::Problems;
-use glassformer::{engine, explain, families, graph, model, tasks, tokens, train, weights};
+use glassformer::{engine, explain, families, graph, model, quantize, tasks, tokens, train, weights};
 
 /// The exit code of a negative result.
 pub const NEGATIVE: u8 = 1;
@@ -140,6 +140,18 @@ impl From<families::Error> for Failure {
             families::Error::Unread(_) => Self::plain(&error),
             families::Error::File { .. } => Self::split(&error, "fetch the file again, or check its path"),
             error => Self::new(error.to_string(), BELONGS),
+        }
+    }
+}
+
+impl From<quantize::Error> for Failure {
+    fn from(error: quantize::Error) -> Self {
+        match error {
+            quantize::Error::Weights(error) => error.into(),
+            quantize::Error::Model(error) => error.into(),
+            quantize::Error::Graph(error) => error.into(),
+            quantize::Error::Engine(error) => error.into(),
+            error => Self::split(&error, "fetch the file again, or check its path"),
         }
     }
 }

@@ -102,8 +102,12 @@ impl Passes {
     /// # Errors
     /// If the model cannot be lowered.
     pub fn new(model: &Model, backend: Arc<dyn Backend>) -> Result<Self, Error> {
-        let graph = model.graph(Purpose::Whole)?;
-        Ok(Self { model: model.clone(), graph, backend, prepared: None })
+        Ok(Self::over(model, model.graph(Purpose::Whole)?, backend))
+    }
+
+    /// `graph`, which a pass made of a whole graph of `model`.
+    pub fn over(model: &Model, graph: Arc<Graph>, backend: Arc<dyn Backend>) -> Self {
+        Self { model: model.clone(), graph, backend, prepared: None }
     }
 
     /// Runs `sequences` as one batch. Each gets the same bits as alone.

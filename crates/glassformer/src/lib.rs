@@ -38,7 +38,7 @@
 //! ```
 //!
 //! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
-//! [`families`], [`tasks`], [`mod@translator`], [`metrics`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part.
+//! [`families`], [`tasks`], [`mod@translator`], [`quantize`], [`metrics`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part.
 #![forbid(unsafe_code)]
 
 pub use glassformer_cpu as cpu;
@@ -49,6 +49,7 @@ pub use glassformer_formula as formula;
 pub use glassformer_graph as graph;
 pub use glassformer_metrics as metrics;
 pub use glassformer_model as model;
+pub use glassformer_quantize as quantize;
 pub use glassformer_tasks as tasks;
 pub use glassformer_tensor as tensor;
 pub use glassformer_tokens as tokens;

@@ -255,4 +255,9 @@ impl Builder {
     pub fn output(&mut self, name: &str, value: Value) {
         self.graph.outputs.push((name.to_owned(), value));
     }
+
+    /// Forgets the outputs so far, for those who want others.
+    pub fn forget_outputs(&mut self) {
+        self.graph.outputs.clear();
+    }
 }

@@ -1,8 +1,8 @@
 //! A Transformer as a flat list of coarse operations over packed rows, and what can be done to such a list.
 //!
 //! Each operation is one file of [`ops`]: its maths, shape rule, gradient, reference implementation and cases. A
-//! [`Graph`] is built by a [`Builder`], turned into another graph by the passes [`grad`], [`tap`] and [`edit`], and run by
-//! a [`Backend`]. [`Reference`] is one: naive, in `f64`, and the oracle of all others. There is no fast path here.
+//! [`Graph`] is built by a [`Builder`], turned into another graph by the passes [`grad`], [`tap`], [`edit`] and [`moments`],
+//! and run by a [`Backend`]. [`Reference`] is one: naive, in `f64`, and the oracle of all others. There is no fast path here.
 #![forbid(unsafe_code)]
 
 mod backend;
@@ -26,7 +26,7 @@ pub use error::Error;
 pub use graph::{Builder, Graph, Leaf, Node, NodeId, Origin, Value, ValueInfo};
 pub use leaders::{Ask, Leaders, Sum, offer};
 pub use ops::{Op, Operation};
-pub use passes::{edit, grad, tap};
+pub use passes::{edit, grad, moments, tap};
 pub use reference::{Array, Reference, World};
 pub use sensitive::{is_sensitive, is_table};
 pub use shape::{Rows, Shape, Side};

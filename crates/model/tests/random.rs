@@ -7,7 +7,7 @@ use std::sync::Arc;
 use glassformer_cpu::Cpu;
 use glassformer_formula::{Formula, Head, Input, Lead};
 use glassformer_graph::ops::Which;
-use glassformer_graph::{Backend, Batch, Capacity, Graph, Pages, Reference, Span, State, tap};
+use glassformer_graph::{Backend, Batch, Capacity, Graph, Pages, Reference, Span, State, moments, tap};
 use glassformer_model::{Model, Purpose, initialise, page_layout};
 use glassformer_tensor::{Random, Tolerance, compare};
 use glassformer_weights::Weights;
@@ -111,6 +111,51 @@ fn tapping_everything_changes_no_bit() {
         for (index, (name, _)) in tapped.outputs().iter().enumerate() {
             compare(&with_taps[index], &expected[index], Tolerance::both(3e-4))
                 .unwrap_or_else(|difference| panic!("seed {seed}, {name}: {difference}"));
+        }
+    });
+}
+
+#[test]
+fn what_products_read_is_measured_as_it_is() {
+    let cpu = Cpu::new(2);
+    for_random(SEEDS / 3, 2, |seed, model, _, batch, patches| {
+        let graph = model.graph(Purpose::Whole).expect("it lowers");
+        let readers = moments::readers(&graph, |_| true);
+        let mut weights: Vec<&String> = readers.iter().flat_map(|readers| &readers.weights).collect();
+        let count = weights.len();
+        weights.sort();
+        weights.dedup();
+        assert!(!readers.is_empty() && weights.len() == count, "seed {seed}: {readers:?}");
+        let measured = Arc::new(moments::moments(&graph, &readers).expect("they can be measured"));
+        let values = readers.iter().flat_map(|readers| &readers.rows);
+        let mut names: Vec<&str> = values.map(|&value| graph.info(value).name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let tapped = Arc::new(tap::tap(&graph, &names).expect("they can be tapped"));
+        let (mut batch, patches) = (batch.clone(), patches.concat());
+        common::bind(&mut batch, &graph, &patches);
+        let found = run(model, &cpu, &measured, &batch);
+        let rows = run(model, &cpu, &tapped, &batch);
+        assert_eq!(found.len(), readers.len());
+        for (readers, found) in readers.iter().zip(&found) {
+            let mut expected = vec![0.0_f64; readers.width * readers.width];
+            for value in &readers.rows {
+                let name = &graph.info(*value).name;
+                // The graph's own outputs stay in front, under the same name or another.
+                let index =
+                    tapped.outputs().iter().rposition(|(known, _)| known == name).expect("it is tapped");
+                for row in rows[index].chunks_exact(readers.width) {
+                    let square: f64 = row.iter().map(|x| f64::from(*x).powi(2)).sum();
+                    let part = if square > 0.0 { readers.width as f64 / square } else { 0.0 };
+                    for (at, sum) in expected.iter_mut().enumerate() {
+                        *sum +=
+                            part * f64::from(row[at / readers.width]) * f64::from(row[at % readers.width]);
+                    }
+                }
+            }
+            let expected: Vec<f32> = expected.iter().map(|&x| x as f32).collect();
+            compare(found, &expected, Tolerance::both(1e-4))
+                .unwrap_or_else(|difference| panic!("seed {seed}, {}: {difference}", readers.name()));
         }
     });
 }

@@ -1,9 +1,9 @@
 //! Two models side by side: how far the logits of one are from those of the other on the same texts.
 
-use glassformer_engine::{Asked, Sequence};
+use glassformer_engine::Sequence;
 use glassformer_formula::Head;
 
-use crate::{Error, Input, Long, Reader};
+use crate::{Error, Reader};
 
 /// How near two models are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -41,15 +41,11 @@ impl Comparison {
 }
 
 impl Reader {
-    /// How near `other`, which is the same model in other numbers, is to this one on `texts`. What is too long for the models
-    /// is cut. The decoder of an encoder-decoder reads the text too.
+    /// How near `other`, which is the same model in other numbers, is to this one on `samples`.
     ///
     /// # Errors
-    /// If a text has nothing in it, or a model cannot run it.
-    pub fn compare(&self, other: &Self, texts: &[&str]) -> Result<Comparison, Error> {
-        let inputs: Vec<Input<'_>> = texts.iter().map(|&text| Input::One(text)).collect();
-        let longest = self.longest().unwrap_or(LONGEST).min(LONGEST);
-        let encoded = self.encode(&inputs, Long::Cut, Some(longest))?;
+    /// If a model cannot run one of them.
+    pub fn compare(&self, other: &Self, samples: &[Sequence]) -> Result<Comparison, Error> {
         let output = match self.checkpoint().model.formula().head {
             Head::Rows => "hidden",
             Head::Words { .. }
@@ -59,17 +55,14 @@ impl Reader {
             | Head::Spans => "logits",
         };
         let mut found = Comparison::default();
-        for (index, text) in encoded.iter().enumerate() {
-            let sequence =
-                self.told(self.sequence(text, Asked::All).map_err(|error| error.counted_from(index))?);
+        for sequence in samples {
             let mut both = [Vec::new(), Vec::new()];
             for (reader, numbers) in [self, other].into_iter().zip(&mut both) {
-                reader.run_sequences(std::slice::from_ref(&sequence), output, |_, rows| {
+                reader.run_sequences(std::slice::from_ref(sequence), output, |_, rows| {
                     numbers.extend_from_slice(rows);
                 })?;
             }
             let rows = match output {
-                "hidden" => text.ids.len(),
                 _ if sequence.target.is_empty() => sequence.source.len(),
                 _ => sequence.target.len(),
             };
@@ -86,22 +79,7 @@ impl Reader {
         let whole = matches!(self.checkpoint().model.formula().head, Head::Classes { .. });
         (numbers.len() / if whole { 1 } else { rows.max(1) }).max(1)
     }
-
-    /// A sequence whose decoder, if there is one beside an encoder, reads the source behind the start token.
-    fn told(&self, mut sequence: Sequence) -> Sequence {
-        let both = !sequence.source.is_empty() && self.checkpoint().model.formula().target.is_some();
-        if both && sequence.target.is_empty() {
-            let start = self.checkpoint().config.get("decoder_start_token_id");
-            let start = start.and_then(serde_json::Value::as_u64).unwrap_or(0) as u32;
-            let read = sequence.source.iter().copied();
-            sequence.target = std::iter::once(start).chain(read).take(sequence.source.len()).collect();
-        }
-        sequence
-    }
 }
-
-/// The most tokens of a text that are compared: the scores of all words for each take memory.
-const LONGEST: usize = 512;
 
 #[cfg(test)]
 mod tests {

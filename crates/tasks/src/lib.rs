@@ -34,6 +34,7 @@ mod languages;
 mod likelihood;
 mod open;
 mod reader;
+mod samples;
 mod score;
 mod sentences;
 mod stop;

@@ -173,6 +173,11 @@ impl Writer {
         options: &Generate,
         tell: &mut Tell<'_>,
     ) -> Result<Vec<Vec<Written>>, Error> {
+        self.write(self.prompts(prompts)?, options, tell)
+    }
+
+    /// Texts as tokens.
+    pub(crate) fn prompts(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>, Error> {
         let ids = |(text, prompt): (usize, &&str)| {
             let ids = self.tokenizer.encode(prompt, Special::Add)?.ids;
             if ids.is_empty() {
@@ -181,8 +186,7 @@ impl Writer {
             }
             Ok(ids)
         };
-        let prompts = prompts.iter().enumerate().map(ids).collect::<Result<Vec<_>, _>>()?;
-        self.write(prompts, options, tell)
+        texts.iter().enumerate().map(ids).collect()
     }
 
     /// The same, from tokens.
@@ -236,7 +240,12 @@ impl Writer {
     }
 
     /// A request of the engine's for the tokens of text number `text`.
-    fn request(&self, text: usize, mut ids: Vec<u32>, options: &Generate) -> Result<Request, Error> {
+    pub(crate) fn request(
+        &self,
+        text: usize,
+        mut ids: Vec<u32>,
+        options: &Generate,
+    ) -> Result<Request, Error> {
         let mut decoding = options.decoding.clone();
         let limit = longest(&self.checkpoint, None);
         let tokens = ids.len();

@@ -173,7 +173,8 @@ impl Coding {
             .unwrap_or_else(|| (self.error(group, unit * f32::from(LARGEST_STEP)), LARGEST_STEP))
     }
 
-    fn offset(&self) -> f32 {
+    /// The code that stands for zero, where one does.
+    pub fn offset(&self) -> f32 {
         if let Base::Offset(offset) = self.base { f32::from(offset) } else { 0.0 }
     }
 
@@ -188,7 +189,7 @@ impl Coding {
 
     /// The code that is nearest to `x`, as a number. What is added and taken away leaves no room for a fraction, and ties go to the
     /// even one; `round_ties_even` would be a call for each number.
-    fn nearest(&self, x: f32) -> f32 {
+    pub fn nearest(&self, x: f32) -> f32 {
         const NO_FRACTION: f32 = (1 << 23) as f32;
         x.clamp(0.0, f32::from(self.most())) + NO_FRACTION - NO_FRACTION
     }

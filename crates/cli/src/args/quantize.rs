@@ -8,6 +8,7 @@ pub const QUANTIZE: &str = "\
 Examples:
   glassformer quantize FOLDER --to int8 --out SMALL
   glassformer quantize FOLDER --to int4 --out SMALL --text sample.txt            how far its logits are from what they were
+  glassformer quantize FOLDER --to int4 --out SMALL --calibrate texts.txt        rounded so that it changes little on such texts
   glassformer quantize FOLDER --to int8 --out SMALL --data dev.tsv.gz --words zh   and its BLEU or perplexity
   glassformer generate --model SMALL \"Once upon a time\"
 ";
@@ -26,6 +27,10 @@ pub struct Quantize {
     /// The folder to write
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// A file with a text on each line, some hundred of them, which the model reads first: its weights are rounded so that it changes
+    /// little on texts like these; may be repeated
+    #[arg(long, value_name = "FILE")]
+    pub calibrate: Vec<PathBuf>,
     /// A file with a text on each line, on which the logits of both models are compared; may be repeated
     #[arg(long, value_name = "FILE")]
     pub text: Vec<PathBuf>,

@@ -1,14 +1,16 @@
 //! `glassformer quantize`: a model written again in few bits, and how far it is from what it was.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glassformer::cpu::Precision;
-use glassformer::families::{Quantize, Written, copy_beside};
+use glassformer::families::copy_beside;
+use glassformer::formula::Head;
+use glassformer::quantize::{Fitted, Quantize, Written};
 use glassformer::tasks::Comparison;
 use glassformer::train::Evaluate;
 use glassformer::train::config::Source;
-use glassformer::{Reader, tasks};
+use glassformer::{Model, Reader, Sequence, Writer, tasks};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Quantize as Args, To};
@@ -32,31 +34,76 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     };
     let model = args.model();
     check(model, &args.out)?;
-    let texts = texts(args)?;
+    let [texts, calibrate] = [texts("--text", &args.text)?, texts("--calibrate", &args.calibrate)?];
     let checkpoint = load::checkpoint(model, console)?;
     let shared = checkpoint.model.clone();
     // All that can be wrong with what was given is found before anything is written.
-    let before = if texts.is_empty() {
+    let before = if texts.is_empty() && calibrate.is_empty() {
         None
     } else {
         let cpu = Arc::new(console.cpu(BEFORE));
         Some(Reader::new(checkpoint, tasks::tokenizer(model)?, cpu)?)
     };
-    let scores_before = scores(args, (model, BEFORE), console)?;
-    copy_beside(model, &args.out)?;
-    let written = how.write(&shared, &args.out.join("model.safetensors"))?;
-    let compare = |before: Reader| {
-        let after = Reader::open(&args.out, Arc::new(console.cpu(AFTER)))?;
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-        before.compare(&after, &texts)
+    let samples = |texts: &[String]| {
+        before.as_ref().map_or_else(|| Ok(Vec::new()), |reader| samples(reader, model, texts, console))
     };
-    let logits = before.map(compare).transpose()?;
+    let [texts, calibrate] = [samples(&texts)?, samples(&calibrate)?];
+    let scores_before = scores(args, (model, BEFORE), console)?;
+    let fitted = fit(how, &shared, &calibrate, console)?;
+    copy_beside(model, &args.out)?;
+    let written = how.write(&shared, &fitted, &args.out.join("model.safetensors"))?;
+    let logits = if let Some(before) = before.filter(|_| !texts.is_empty()) {
+        let after = Reader::open(&args.out, Arc::new(console.cpu(AFTER)))?;
+        Some(before.compare(&after, &texts)?)
+    } else {
+        None
+    };
     let scores_after = scores(args, (&args.out, AFTER), console)?;
     let both = |((name, before), (_, after)): (Score, Score)| (name, [before, after]);
     let scores = scores_before.into_iter().zip(scores_after).map(both).collect();
-    let told = Told { written, texts: texts.len(), logits, scores };
+    let told = Told { written, fitted: fitted.len(), texts: texts.len(), logits, scores };
     result(&if args.json { format!("{}\n", told.json()) } else { told.lines() })
 }
+
+/// Texts as the model reads them; with what it writes, where it is one that reads one text and writes another.
+fn samples(
+    reader: &Reader,
+    model: &Path,
+    texts: &[String],
+    console: &Console,
+) -> Result<Vec<Sequence>, Failure> {
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let formula = reader.checkpoint().model.formula();
+    let translates = formula.source.is_some() && matches!(formula.head, Head::Words { .. });
+    if texts.is_empty() || formula.target.is_none() || !translates {
+        return Ok(reader.samples(&texts)?);
+    }
+    let writer = Writer::open(model, Arc::new(console.cpu(BEFORE)))?;
+    let progress = Progress::items(texts.len() as u64, "writing");
+    let samples = writer.samples(&texts, &mut || progress.advance(1))?;
+    progress.finish();
+    Ok(samples)
+}
+
+/// The weights of `model`, rounded by what they read with these texts.
+fn fit(how: Quantize, model: &Model, texts: &[Sequence], console: &Console) -> Result<Fitted, Failure> {
+    if texts.is_empty() {
+        return Ok(Fitted::default());
+    }
+    let progress = Progress::items(SHARES, "calibrating");
+    let mut told = 0;
+    let mut tell = |share: f64| {
+        let shares = (share * SHARES as f64) as u64;
+        progress.advance(shares - std::mem::replace(&mut told, shares));
+    };
+    let backend = (Arc::new(console.cpu(BEFORE)) as _, console.threads());
+    let fitted = how.fit(model, texts, backend, &mut tell)?;
+    progress.finish();
+    Ok(fitted)
+}
+
+/// What a bar is cut into whose whole is only a share.
+const SHARES: u64 = 100;
 
 /// What the model runs in.
 const BEFORE: Precision = Precision::F32;
@@ -91,14 +138,18 @@ fn check(model: &Path, out: &Path) -> Result<(), Failure> {
 }
 
 /// The lines of the given files that have something in them.
-fn texts(args: &Args) -> Result<Vec<String>, Failure> {
-    if args.text.is_empty() {
+fn texts(flag: &str, files: &[PathBuf]) -> Result<Vec<String>, Failure> {
+    if files.is_empty() {
         return Ok(Vec::new());
     }
-    let mut reading = Texts { texts: Vec::new(), file: args.text.clone() }.read()?;
+    let mut reading = Texts { texts: Vec::new(), file: files.to_vec() }.read()?;
     let mut texts = Vec::new();
     loop {
         let chunk = reading.chunk()?;
+        if chunk.is_empty() && texts.is_empty() {
+            let why = format!("{flag}: there is no text in what was given");
+            return Err(Failure::new(why, "give a file with a text on each line"));
+        }
         if chunk.is_empty() {
             return Ok(texts);
         }
@@ -118,7 +169,7 @@ fn scores(
     if args.data.is_empty() {
         return Ok(Vec::new());
     }
-    let source = |path: &std::path::PathBuf| Source {
+    let source = |path: &PathBuf| Source {
         path: path.clone(),
         format: None,
         columns: Vec::new(),
@@ -137,6 +188,8 @@ fn scores(
 /// What is told at the end.
 struct Told {
     written: Written,
+    /// Tensors of them that were fitted to texts.
+    fitted: usize,
     texts: usize,
     logits: Option<Comparison>,
     /// Each by its name, of the model and of what was made of it.
@@ -145,7 +198,7 @@ struct Told {
 
 impl Told {
     fn lines(&self) -> String {
-        let Self { written, texts, logits, scores } = self;
+        let Self { written, fitted, texts, logits, scores } = self;
         let mega = |bytes: usize| bytes as f64 / 1e6;
         let mut lines = vec![format!(
             "wrote {} tensors in few bits and {} in f32: {:.1} MB instead of {:.1} MB\n",
@@ -154,6 +207,9 @@ impl Told {
             mega(written.bytes),
             mega(written.before)
         )];
+        if *fitted > 0 {
+            lines.push(format!("calibrated {fitted} of them\n"));
+        }
         if let Some(Comparison { rows, same, cosine, least, largest, size }) = *logits {
             let part = 100.0 * same as f64 / rows.max(1) as f64;
             lines.push(format!(
@@ -169,7 +225,7 @@ impl Told {
     }
 
     fn json(&self) -> Value {
-        let Self { written, texts, logits, scores } = self;
+        let Self { written, fitted, texts, logits, scores } = self;
         let logits = logits.map(|logits| {
             json!({
                 "texts": texts,
@@ -188,6 +244,7 @@ impl Told {
         json!({
             "schema": 1,
             "narrow": written.narrow,
+            "calibrated": fitted,
             "wide": written.wide,
             "bytes": written.bytes,
             "bytes_in_f32": written.before,

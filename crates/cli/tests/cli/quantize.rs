@@ -123,3 +123,43 @@ fn what_it_is_compared_in_cannot_be_chosen() {
     let told = run(&["quantize", &model, "--to", "int8", "--dtype", "bf16", "--out", out.to_str().unwrap()]);
     told.refused_with("--dtype", "--to says how many bits are written");
 }
+
+/// A decoder, and an encoder-decoder, whose decoder then reads what it writes.
+#[test]
+fn rounded_by_texts_a_model_is_nearer_on_others() {
+    let here = folder("quantize_calibrate");
+    let [read, others, empty] = ["read", "others", "empty"].map(|name| here.join(format!("{name}.txt")));
+    let texts = |words: &[&str]| -> String {
+        let text = |(at, a): (usize, &&str)| {
+            format!("{a} {}\n{} and {a}\n", words[at / 2], words[words.len() - 1 - at])
+        };
+        words.iter().enumerate().map(text).collect()
+    };
+    std::fs::write(
+        &read,
+        texts(&["the cat sat", "once upon a time", "a little girl", "hello", "it is late", "on the mat"]),
+    )
+    .unwrap();
+    std::fs::write(&others, texts(&["the girl", "a cat upon the mat", "it was once", "good night"])).unwrap();
+    std::fs::write(&empty, "\n\n").unwrap();
+    for name in ["story", "languages"] {
+        let model = format!("{}/../../fixtures/tasks/{name}", env!("CARGO_MANIFEST_DIR"));
+        let args = ["quantize", &model, "--to", "int4", "--text", others.to_str().unwrap(), "--json"];
+        let error = |folder: &str, more: &[&str]| {
+            let out = here.join(format!("{name}_{folder}"));
+            let told = run(&[&args[..], &["--out", out.to_str().unwrap()], more].concat()).ok();
+            let told: Value = serde_json::from_str(&told).unwrap();
+            (1.0 - told["logits"]["cosine"].as_f64().unwrap(), told["calibrated"].as_u64().unwrap())
+        };
+        let (plain, none) = error("plain", &[]);
+        let (fitted, some) = error("fitted", &["--calibrate", read.to_str().unwrap()]);
+        assert!(none == 0 && some >= 8, "{name}: {none} and {some} weights were fitted");
+        assert!(fitted < 0.9 * plain, "{name}: {fitted} and {plain}");
+        let out = here.join("refused");
+        let refused =
+            |file: &str| run(&[&args[..], &["--out", out.to_str().unwrap(), "--calibrate", file]].concat());
+        refused(empty.to_str().unwrap()).refused_with("--calibrate", "a text on each line");
+        refused("/nowhere.txt").refused("/nowhere.txt");
+        assert!(!out.exists());
+    }
+}

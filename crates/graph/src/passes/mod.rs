@@ -1,7 +1,8 @@
-//! Passes: from a graph to a graph. Training, showing and editing are these, so every backend has them for nothing.
+//! Passes: from a graph to a graph. Training, showing, editing and measuring are these, so every backend has them for nothing.
 
 pub mod edit;
 pub mod grad;
+pub mod moments;
 pub mod tap;
 
 use std::collections::HashMap;

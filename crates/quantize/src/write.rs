@@ -1,8 +1,7 @@
-//! A model written again in few bits: a folder like the one that it came from, with other weights.
+//! The file: which weights get how many bits, and how they are written.
 //!
-//! The configuration, the tokenizer and whatever else lies beside the weights are copied. The weights get our names, since
-//! some families store theirs transposed or several in one, which no scale for each output would survive. The file says so,
-//! and what each tensor is written in: see [`scheme`].
+//! The weights get our names, since some families store theirs transposed or several in one, which no scale for each output
+//! would survive. The file says so, and what each tensor is written in: see [`scheme`].
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -12,9 +11,10 @@ use std::path::Path;
 use glassformer_graph::{is_sensitive, is_table};
 use glassformer_model::{Model, Source};
 use glassformer_tensor::{CodedRow, Coding};
-use glassformer_weights::{Dtype, Quant, put_together, save_streamed, scheme};
+use glassformer_weights::{Dtype, Quant, save_streamed, scheme};
 
-use crate::{Error, embedding};
+use crate::code::{Coded, check};
+use crate::{Error, Fitted};
 
 /// How many bits weights get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -54,11 +54,12 @@ impl Quantize {
         Some(if *self == Self::Int4 && four { Coding::INT4 } else { Coding::INT8 })
     }
 
-    /// Writes the weights of `model` to `path`, one by one: only one of them is in memory at a time.
+    /// Writes the weights of `model` to `path`, one by one: only one of them is in memory at a time. Those that were `fitted` are written
+    /// as such, all others as the nearest codes.
     ///
     /// # Errors
-    /// If the file cannot be written, or a weight holds what no half can scale.
-    pub fn write(&self, model: &Model, path: &Path) -> Result<Written, Error> {
+    /// If the file cannot be written, or a weight cannot be written in few bits.
+    pub fn write(&self, model: &Model, fitted: &Fitted, path: &Path) -> Result<Written, Error> {
         let source = model.source();
         let plans: BTreeMap<String, Planned> = source
             .names()
@@ -95,7 +96,7 @@ impl Quantize {
         let mut scales = BTreeMap::new();
         save_streamed(path, &claims, &metadata, |name, file| match plans.get(name) {
             Some(planned) => {
-                let row_scales = planned.fill(source.as_ref(), name, file)?;
+                let row_scales = planned.fill(source.as_ref(), (name, fitted.get(name)), file)?;
                 scales.insert(scheme::scale_of(name), row_scales);
                 Ok(())
             }
@@ -129,34 +130,33 @@ impl Planned {
         }
     }
 
-    /// Writes its numbers, and gives the scales of its rows, if they have some.
-    fn fill(&self, source: &dyn Source, name: &str, file: &mut dyn Write) -> io::Result<Vec<f32>> {
+    /// Writes its numbers, fitted or not, and gives the scales of its rows, if they have some.
+    fn fill(
+        &self,
+        source: &dyn Source,
+        (name, fitted): (&str, Option<&Coded>),
+        file: &mut dyn Write,
+    ) -> io::Result<Vec<f32>> {
+        if let Some(fitted) = fitted {
+            file.write_all(&fitted.bytes)?;
+            return Ok(fitted.scales.clone());
+        }
         let wrong = |why: &str| io::Error::new(io::ErrorKind::InvalidData, format!("{name} {why}"));
         let values = source.get(name).ok_or_else(|| wrong("is not there"))?;
         let Some(coding) = self.coding else {
             floats(file, &values)?;
             return Ok(Vec::new());
         };
-        if values.iter().any(|x| !x.is_finite()) {
-            return Err(wrong("holds numbers that are infinite or none: it cannot be written in few bits"));
-        }
+        check(&values).map_err(wrong)?;
         let width = self.shape.last().copied().unwrap_or(1).max(1);
-        let (mut row, mut bytes, mut scales) = (CodedRow::default(), Vec::new(), Vec::new());
+        let (mut row, mut coded) = (CodedRow::default(), Coded::default());
         for numbers in values.chunks_exact(width) {
             coding.encode(numbers, &mut row);
-            if !row.is_finite() {
-                return Err(wrong("holds numbers that are too large: it cannot be written in few bits"));
-            }
-            bytes.clear();
-            if coding == Coding::INT4 {
-                put_together(&row, &mut bytes);
-            } else {
-                bytes.extend(row.codes.iter().map(|code| code ^ 128));
-            }
-            scales.extend_from_slice(&row.scales);
-            file.write_all(&bytes)?;
+            coded.push(coding, &row).map_err(wrong)?;
+            file.write_all(&coded.bytes)?;
+            coded.bytes.clear();
         }
-        Ok(scales)
+        Ok(coded.scales)
     }
 }
 
@@ -167,45 +167,6 @@ fn floats(file: &mut dyn Write, values: &[f32]) -> io::Result<()> {
         bytes.clear();
         bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
         file.write_all(&bytes)?;
-    }
-    Ok(())
-}
-
-/// Files beside the weights by what their names end in: configurations, tokenizers, templates.
-const KEPT: [&str; 8] = ["json", "txt", "model", "spm", "jinja", "toml", "vocab", "bpe"];
-
-/// Copies what lies beside the weights of the model in `from`: small files of the kinds that a model needs, and the folders of
-/// its modules with all that is in them.
-///
-/// # Errors
-/// If a file cannot be read or written, or the list of modules is not understood.
-pub fn copy_beside(from: &Path, to: &Path) -> Result<(), Error> {
-    let failed = |path: &Path| {
-        let path = path.display().to_string();
-        move |error: io::Error| Error::File { path, why: error.to_string() }
-    };
-    let copy = |from: &Path, to: &Path, which: &dyn Fn(&Path) -> bool| -> Result<(), Error> {
-        fs::create_dir_all(to).map_err(failed(to))?;
-        for entry in fs::read_dir(from).map_err(failed(from))? {
-            let path = entry.map_err(failed(from))?.path();
-            if let Some(name) = path.file_name().filter(|_| path.is_file() && which(&path)) {
-                fs::copy(&path, to.join(name)).map_err(failed(&path))?;
-            }
-        }
-        Ok(())
-    };
-    let kept = |path: &Path| {
-        let index = path.to_string_lossy().ends_with(".index.json");
-        !index && path.extension().is_some_and(|end| KEPT.iter().any(|kept| end == *kept))
-    };
-    copy(from, to, &kept)?;
-    for module in embedding::modules(from)? {
-        if let Ok(inside) = module.folder.strip_prefix(from)
-            && inside != Path::new("")
-            && module.folder.is_dir()
-        {
-            copy(&module.folder, &to.join(inside), &|_| true)?;
-        }
     }
     Ok(())
 }
