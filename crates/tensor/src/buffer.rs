@@ -11,6 +11,9 @@ const ALIGNMENT: usize = 64;
 /// pages of 4 KiB are 512, and it is there after one fault.
 const LARGE: usize = 4 << 20;
 
+/// From how many bytes on small pages are asked for together.
+const SOME: usize = 128 << 10;
+
 /// A block of `f32`, zero at first, whose first element is aligned to 64 bytes. The length never changes, so the data never moves.
 pub struct Buffer(Storage);
 
@@ -24,13 +27,24 @@ enum Storage {
 impl Buffer {
     /// `len` zeros.
     pub fn zeros(len: usize) -> Self {
-        if let Some(pages) = pages(len) {
+        if let Some(pages) = pages(len, LARGE) {
             return Self(Storage::Large(pages));
         }
         let spare = ALIGNMENT / size_of::<f32>();
         let data = vec![0.0_f32; len + spare];
         let start = data.as_ptr().align_offset(ALIGNMENT).min(spare);
         Self(Storage::Small { data, start, len })
+    }
+
+    /// `len` zeros, all of which will be written now. Where pages are small, the system gives them all in one call, and not in a fault
+    /// for each of them. Zeros that may never be written are better asked for by [`Buffer::zeros`].
+    pub fn to_write(len: usize) -> Self {
+        #[cfg(target_os = "linux")]
+        if let Some(pages) = pages(len, SOME).filter(|pages| pages.len() < LARGE) {
+            let _ = pages.advise(memmap2::Advice::PopulateWrite); // older systems give them one by one
+            return Self(Storage::Large(pages));
+        }
+        Self::zeros(len)
     }
 
     /// Whether the system would give so much memory: it is asked for, and given back. What it gives may still be more than there is, where
@@ -41,12 +55,14 @@ impl Buffer {
     }
 }
 
-/// Large pages for so many zeros; `None` where they are few, or the system has none.
-fn pages(len: usize) -> Option<MmapMut> {
-    let bytes = len.checked_mul(size_of::<f32>()).filter(|&bytes| bytes >= LARGE)?;
+/// Pages for so many zeros, large ones where they are many; `None` where they have fewer than `least` bytes, or the system has none.
+fn pages(len: usize, least: usize) -> Option<MmapMut> {
+    let bytes = len.checked_mul(size_of::<f32>()).filter(|&bytes| bytes >= least)?;
     let pages = MmapMut::map_anon(bytes).ok()?;
     #[cfg(target_os = "linux")]
-    let _ = pages.advise(memmap2::Advice::HugePage); // small ones do as well
+    if bytes >= LARGE {
+        let _ = pages.advise(memmap2::Advice::HugePage); // small ones do as well
+    }
     Some(pages)
 }
 

@@ -48,7 +48,7 @@ impl Packed {
     /// # Safety
     /// `b` is valid for reads, at `k` rows and `columns` columns.
     unsafe fn new(k: usize, columns: usize, b: Matrix) -> Self {
-        let mut data = Buffer::zeros(Self::len(k, columns));
+        let mut data = Buffer::to_write(Self::len(k, columns));
         let packing = Packing { k, columns, b, to: data.as_mut_ptr() };
         for part in 0..packing.parts() {
             // SAFETY: the best set is available; the buffer has the length that a packed B has.

@@ -52,29 +52,35 @@ const fn place(step: usize) -> [usize; 2] {
 
 /// Puts coded numbers where they belong in a panel: the column of this number.
 pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) {
-    let mut put = |group: usize, codes: &[u8; GROUP]| {
-        let [from, _] = place(group / GROUP_LINES);
-        let first = from + group % GROUP_LINES * (GROUP_LINES / 2) * LINE + 4 * column;
-        for (line, [low, high]) in codes.as_chunks::<4>().0.as_chunks::<2>().0.iter().enumerate() {
-            let word = u32::from_le_bytes(*low) | u32::from_le_bytes(*high) << 4;
-            panel[first + line * LINE..][..4].copy_from_slice(&word.to_le_bytes());
+    let column = column % LINES;
+    let pairs = panel.as_chunks_mut::<PAIR>().0.iter_mut();
+    for ((to, codes), steps) in
+        pairs.zip(row.codes.chunks(2 * LINE)).zip(row.scale_steps.chunks(2 * GROUP_LINES))
+    {
+        match codes.first_chunk() {
+            Some(codes) => put_codes(codes, column, to),
+            None => {
+                // What is not full is filled up with zeros.
+                let mut full = [ZERO; 2 * LINE];
+                full[..codes.len()].copy_from_slice(codes);
+                put_codes(&full, column, to);
+            }
         }
-    };
-    let (whole, rest) = row.codes.as_chunks();
-    for (group, codes) in whole.iter().enumerate() {
-        put(group, codes);
+        for (tile, steps) in steps.chunks(GROUP_LINES).enumerate() {
+            let join = |all: u16, step: &i8| all << 4 | u16::from(step.cast_unsigned());
+            let all = steps.iter().rev().fold(0, join);
+            let [_, first] = place(tile);
+            to[first + 2 * column..][..2].copy_from_slice(&all.to_le_bytes());
+        }
     }
-    if !rest.is_empty() {
-        // What is not full is filled up with zeros.
-        let mut codes = [ZERO; GROUP];
-        codes[..rest.len()].copy_from_slice(rest);
-        put(whole.len(), &codes);
-    }
-    for (tile, steps) in row.scale_steps.chunks(GROUP_LINES).enumerate() {
-        let join = |all: u16, step: &i8| all << 4 | u16::from(step.cast_unsigned());
-        let all = steps.iter().rev().fold(0, join);
-        let [_, first] = place(tile);
-        panel[first + 2 * column..][..2].copy_from_slice(&all.to_le_bytes());
+}
+
+/// Puts the codes of a column where they belong in a pair of tiles.
+fn put_codes(codes: &[u8; 2 * LINE], column: usize, to: &mut [u8; PAIR]) {
+    for (line, eight) in codes.as_chunks::<8>().0.iter().enumerate() {
+        let eight = u64::from_le_bytes(*eight);
+        let word = eight as u32 | ((eight >> 32) as u32) << 4;
+        to[line * LINE + 4 * column..][..4].copy_from_slice(&word.to_le_bytes());
     }
 }
 

@@ -30,7 +30,7 @@ impl Table {
     /// From numbers `[rows, width]`, narrowed as [`super::Weight::from_weight`] narrows them.
     pub fn from_weight(numbers: &[f32], width: usize) -> Self {
         let rows = numbers.len() / width.max(1);
-        let mut data = Buffer::zeros(Self::len(rows, width));
+        let mut data = Buffer::to_write(Self::len(rows, width));
         let mut integers = Vec::with_capacity(width);
         for (row, numbers) in numbers.chunks_exact(width.max(1)).enumerate() {
             let (scale, inverse) = scale(numbers);
@@ -47,7 +47,7 @@ impl Table {
     /// If there are not `width` integers for each scale.
     pub fn from_integers(integers: &[u8], scales: &[f32], width: usize) -> Self {
         assert_eq!(integers.len(), scales.len() * width, "a table [{}, {width}]", scales.len());
-        let mut data = Buffer::zeros(Self::len(scales.len(), width));
+        let mut data = Buffer::to_write(Self::len(scales.len(), width));
         for (row, &scale) in scales.iter().enumerate() {
             Self::set(&mut data, row, &integers[row * width..(row + 1) * width], scale);
         }

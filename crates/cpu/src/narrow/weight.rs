@@ -80,7 +80,7 @@ impl Weight {
 
     /// One of zeros.
     pub fn zeros(format: Format, k: usize, columns: usize) -> Self {
-        Self { data: Buffer::zeros(Self::len(format, k, columns)), format, k, columns }
+        Self { data: Buffer::to_write(Self::len(format, k, columns)), format, k, columns }
     }
 
     /// Gives a B in four bits its column number `column`.
