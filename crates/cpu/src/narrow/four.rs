@@ -9,6 +9,8 @@
 //! steps are two bytes for each of sixteen columns, half a byte for each four lines. A panel is a run of pairs of tiles: the codes of
 //! both, and then a line with the steps of both. So it is read from front to back.
 
+#[cfg(target_arch = "x86_64")]
+use super::Dot;
 use super::{LINE, LINES, Product, TILE};
 use crate::dispatch;
 use crate::isa::Isa;
@@ -17,10 +19,28 @@ use glassformer_tensor::{CodedRow, Coding};
 use std::ops::Range;
 
 #[cfg(target_arch = "x86_64")]
+mod sums;
+#[cfg(target_arch = "x86_64")]
 mod x86;
 
 #[cfg(target_arch = "x86_64")]
-pub(super) use x86::{Unit, multiply_unit, unpack_unit};
+pub(super) use x86::{Unit, unpack_unit};
+
+/// The integer sums of a unit: B is unpacked in registers, if at all, and never leaves them.
+///
+/// # Safety
+/// The machine has `dot`, which has AVX-512 VNNI, or is AVX-512 or AVX2 alone; as [`Patch`](super::patch::Patch) says of A and of the sums; B is in
+/// four bits and has this unit.
+#[cfg(target_arch = "x86_64")]
+pub(super) unsafe fn multiply_unit(dot: Dot, unit: &Unit<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        match dot {
+            Dot::Avx2 | Dot::Avx512 => sums::multiply_unit(dot, unit),
+            _ => x86::multiply_unit(unit),
+        }
+    }
+}
 
 /// Bytes of the codes of a tile.
 const CODES: usize = TILE / 2;
@@ -57,14 +77,13 @@ pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) {
     for ((to, codes), steps) in
         pairs.zip(row.codes.chunks(2 * LINE)).zip(row.scale_steps.chunks(2 * GROUP_LINES))
     {
-        match codes.first_chunk() {
-            Some(codes) => put_codes(codes, column, to),
-            None => {
-                // What is not full is filled up with zeros.
-                let mut full = [ZERO; 2 * LINE];
-                full[..codes.len()].copy_from_slice(codes);
-                put_codes(&full, column, to);
-            }
+        if let Some(codes) = codes.first_chunk() {
+            put_codes(codes, column, to);
+        } else {
+            // What is not full is filled up with zeros.
+            let mut full = [ZERO; 2 * LINE];
+            full[..codes.len()].copy_from_slice(codes);
+            put_codes(&full, column, to);
         }
         for (tile, steps) in steps.chunks(GROUP_LINES).enumerate() {
             let join = |all: u16, step: &i8| all << 4 | u16::from(step.cast_unsigned());

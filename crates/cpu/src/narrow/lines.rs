@@ -4,7 +4,7 @@ use super::ahead::Ahead;
 use super::coming::Coming;
 use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
 use super::strips::Strips;
-use super::vector::Flipped;
+use super::vector::Left;
 use super::{Dot, Format, Item, LINES, Product, SCALED, TILE, UNIT, WIDE, WIDEST, four, vector};
 use crate::dispatch;
 use std::mem::MaybeUninit;
@@ -29,14 +29,14 @@ const FEW_STEPS: usize = 4;
 pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming) {
     if product.format == Format::Int4 {
         #[cfg(target_arch = "x86_64")]
-        if matches!(dot, Dot::Avx512Vnni | Dot::Avx512Dot) && item.rows.len() <= LINES {
+        if reads_codes(dot, item.rows.len()) {
             // SAFETY: the caller's promise.
             return unsafe { by_coded_lines(product, dot, item, next) };
         }
         // SAFETY: the caller's promise.
         return unsafe { by_unpacked_lines(product, dot, item) };
     }
-    let (mut sums, mut flipped) = (Sums::ZERO, Flipped::PLACE);
+    let (mut sums, mut flipped) = (Sums::ZERO, Left::PLACE);
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let asks =
         ASKING.contains(&item.rows.len()) && product.tiles() >= LONG && vector::asks(dot, product.format);
@@ -119,7 +119,7 @@ fn jump(product: &Product, item: &Item, panel: usize, next: Coming) -> usize {
 unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     let (no_shift, mut nothing) = (Sums::ZERO, Ahead::NOTHING);
     let mut unpacked = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
-    let (mut sums, mut place, to) = (Sums::ZERO, Flipped::PLACE, unpacked.as_mut_ptr().cast::<u8>());
+    let (mut sums, mut place, to) = (Sums::ZERO, Left::PLACE, unpacked.as_mut_ptr().cast::<u8>());
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let one_strip = item.rows.len() <= LINES;
     let most = if one_strip { FEW_STEPS } else { SCALED };
@@ -160,10 +160,21 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     }
 }
 
-/// The same for the rows of one tile, which read B from front to back: nothing is unpacked to memory.
+/// Whether so many rows are multiplied by codes as they are: with VNNI those of one tile, without it all, since sums in sixteen bits take less than those of
+/// integers in eight.
+#[cfg(target_arch = "x86_64")]
+fn reads_codes(dot: Dot, rows: usize) -> bool {
+    match dot {
+        Dot::Avx512Vnni | Dot::Avx512Dot => rows <= LINES,
+        Dot::Avx2 | Dot::Avx512 => true,
+        _ => false,
+    }
+}
+
+/// The same where nothing is unpacked to memory.
 ///
 /// # Safety
-/// As for [`run`]; the machine has AVX-512 VNNI, and the item has no more rows than a tile.
+/// As for [`run`]; [`reads_codes`] is true of `dot` and the item's rows.
 #[cfg(target_arch = "x86_64")]
 unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: Coming) {
     let mut sums = Sums::ZERO;
@@ -172,15 +183,18 @@ unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: Coming)
         for index in 0..product.blocks() {
             let strips = strips(index);
             let panels = strips.panels(&units);
-            let place = strips.place(item.rows.start, &panels);
-            let first = strips.patch(item.rows.start, panels.start, &raw mut sums);
             for panel in panels.clone().step_by(Shape::Wide.across()) {
                 let (number, jump) = (panel / Shape::Wide.across(), jump(product, item, panel, next));
-                let (patch, column) = (first.at(panel - panels.start), (panel - panels.start) * LINES);
-                // SAFETY: the caller's promise.
-                unsafe {
-                    four::multiply_unit(&four::Unit { product, patch, number, k: &strips.steps, jump });
-                    place.store(column, &raw mut sums);
+                let column = (panel - panels.start) * LINES;
+                for row in strips.starts() {
+                    let first = strips.patch(row, panels.start, &raw mut sums);
+                    let patch = first.at(panel - panels.start);
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let unit = four::Unit { product, patch, number, k: &strips.steps, jump };
+                        four::multiply_unit(dot, &unit);
+                        strips.place(row, &panels).store(column, &raw mut sums);
+                    }
                 }
             }
         }

@@ -26,6 +26,8 @@ const UNROLLED: usize = 4;
 
 /// Sixteen sums, and what they are made of.
 trait Step: Copy {
+    /// How many times as wide as A it wants A: see [`left`].
+    const WIDER: usize = 1;
     /// Four bytes of A, in all lanes.
     type Left: Copy;
     /// A line of B.
@@ -53,8 +55,8 @@ trait Step: Copy {
     }
 
     /// # Safety
-    /// The machine has the instructions.
-    unsafe fn left(word: u32) -> Self::Left;
+    /// The machine has the instructions; there are four bytes of A at `from`, as [`left`] makes them.
+    unsafe fn left(from: *const u32) -> Self::Left;
 
     /// # Safety
     /// The machine has the instructions; there is a line at `line`, aligned to 64 bytes.
@@ -71,26 +73,30 @@ trait Step: Copy {
     unsafe fn store(self, to: *mut f32);
 }
 
-/// Room for a block of k of sixteen rows of integers.
+/// Room for a block of k of sixteen rows of integers, in sixteen bits each.
 #[repr(align(64))]
-pub(super) struct Flipped(MaybeUninit<[[u8; TILE]; SCALED]>);
+pub(super) struct Left(MaybeUninit<[[u8; 2 * TILE]; SCALED]>);
 
-impl Flipped {
+impl Left {
     pub const PLACE: Self = Self(MaybeUninit::uninit());
 }
 
-/// A of a patch as `dot` wants it. `vpdpbusd` multiplies integers without signs by those with signs: for it, A is made 128 more than it is,
-/// in `place`.
+/// A of a patch as `dot` wants it, in `place` if that is not as it is. `vpdpbusd` multiplies integers without signs by those with signs: for it,
+/// A is made 128 more than it is. Without that, integers are multiplied in sixteen bits.
 ///
 /// # Safety
 /// The machine has `dot`; as [`Patch`] says.
-pub(super) unsafe fn left(dot: Dot, format: Format, patch: &Patch, place: &mut Flipped) -> *const u8 {
-    let flips = matches!(dot, Dot::AvxVnni | Dot::Avx512Vnni | Dot::Avx512Dot) && format.is_integers();
-    if !flips {
-        return patch.a;
-    }
+pub(super) unsafe fn left(dot: Dot, format: Format, patch: &Patch, place: &mut Left) -> *const u8 {
     // SAFETY: the caller's promise.
-    unsafe { dispatch!(dot.isa(), flip(patch, place)) };
+    unsafe {
+        match dot {
+            Dot::AvxVnni | Dot::Avx512Vnni | Dot::Avx512Dot if format.is_integers() => {
+                dispatch!(dot.isa(), flip(patch, place));
+            }
+            Dot::Avx512 if format.is_integers() => dispatch!(dot.isa(), widen(patch, place)),
+            _ => return patch.a,
+        }
+    }
     place.0.as_ptr().cast()
 }
 
@@ -98,7 +104,7 @@ pub(super) unsafe fn left(dot: Dot, format: Format, patch: &Patch, place: &mut F
 /// The machine has `L`'s instructions; as [`Patch`] says.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
-unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Flipped) {
+unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Left) {
     let to = place.0.as_mut_ptr().cast::<u8>();
     for tile in 0..patch.steps {
         for row in 0..together(patch.rows) {
@@ -111,6 +117,30 @@ unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Flipped) {
                     *byte ^= 128;
                 }
                 to.add(at).cast::<[u8; LINE]>().write(line);
+            }
+        }
+    }
+}
+
+/// Four bytes a, b, c, d become a, c, b, d in sixteen bits each: see [`Step::WIDER`].
+///
+/// # Safety
+/// The machine has `L`'s instructions; as [`Patch`] says.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // as above
+unsafe fn widen<L: Lanes>(patch: &Patch, place: &mut Left) {
+    let to = place.0.as_mut_ptr().cast::<i16>();
+    for tile in 0..patch.steps {
+        for row in 0..together(patch.rows) {
+            let at = tile * TILE + row * LINE;
+            // SAFETY: the caller's promise; there is room for as many tiles as a block has.
+            unsafe {
+                let line = patch.a.add(at).cast::<[[i8; 4]; LINE / 4]>().read();
+                let to = to.add(at).cast::<[i16; 4]>();
+                for (word, bytes) in line.into_iter().enumerate() {
+                    let [a, b, c, d] = bytes.map(i16::from);
+                    to.add(word).write([a, c, b, d]);
+                }
             }
         }
     }
@@ -187,9 +217,9 @@ pub(crate) unsafe fn alone(dot: Dot, format: Format, times: usize) -> Option<usi
 unsafe fn steps_alone<S: Step, const N: usize>(format: Format, times: usize) -> usize {
     // SAFETY: the caller's promise; the line and the sums have the size and the place that a step wants.
     unsafe {
-        let mut place = black_box(Flipped(MaybeUninit::zeroed()));
+        let mut place = black_box(Left(MaybeUninit::zeroed()));
         let lines = (&raw mut place).cast::<f32>();
-        let (left, right) = (S::left(black_box(0)), S::right(lines.cast()));
+        let (left, right) = (S::left(lines.cast()), S::right(lines.cast()));
         // Whatever they begin with, the compiler must not know that it is the same, and add it up once for all.
         let mut sums = [S::zero(); N];
         for (at, sum) in sums.iter_mut().enumerate() {
@@ -271,7 +301,7 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
             }
         }
         for tile in 0..patch.steps {
-            let a = patch.a.add(tile * TILE + row * LINE);
+            let a = patch.a.add((tile * TILE + row * LINE) * S::WIDER);
             let b = patch.b.add(panel * patch.stride + tile * TILE);
             ahead.ask();
             // From the second cache the next tile comes in time; from further away the one behind it.
@@ -294,7 +324,7 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
                         right[p] = S::right(b.add(p * patch.stride + line * LINE));
                     }
                     for i in 0..M {
-                        let left = S::left(*a.add(i * LINE + line * 4).cast::<u32>());
+                        let left = S::left(a.add((i * LINE + line * 4) * S::WIDER).cast());
                         for p in 0..P {
                             sums[i][p] = sums[i][p].add(left, right[p]);
                         }

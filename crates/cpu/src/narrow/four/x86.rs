@@ -7,7 +7,7 @@
 
 use super::{GROUP_LINES, LINE, LINES, PAIR, TILE, place};
 use crate::narrow::patch::Patch;
-use crate::narrow::vector::{self, Flipped};
+use crate::narrow::vector::{self, Left};
 use crate::narrow::{Dot, Format, Product, SCALED, UNIT};
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -17,13 +17,13 @@ const PAIRS_AHEAD: usize = 2;
 /// The same in bytes.
 const AHEAD: usize = PAIRS_AHEAD * PAIR;
 /// Panels of a unit.
-const PANELS: usize = UNIT / LINES;
+pub(super) const PANELS: usize = UNIT / LINES;
 /// Groups of a tile.
 const GROUPS: usize = LINES / GROUP_LINES;
 
 /// Asks for what will be read in a while: so many bytes further on.
 #[inline(always)]
-fn ask(from: *const u8, ahead: usize) {
+pub(super) fn ask(from: *const u8, ahead: usize) {
     // SAFETY: a hint, which reads nothing wherever it points.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(ahead).cast()) };
 }
@@ -133,11 +133,11 @@ pub(in crate::narrow) struct Unit<'a> {
     pub jump: usize,
 }
 
-/// The integer sums of a unit: B is unpacked in registers, if at all, and never leaves them.
+/// The integer sums of a unit.
 ///
 /// # Safety
-/// The machine has AVX-512 F, BW and VNNI; as [`Patch`] says of A and of the sums; B is in four bits and has this unit.
-pub(in crate::narrow) unsafe fn multiply_unit(unit: &Unit<'_>) {
+/// The machine has AVX-512 F, BW and VNNI; as for [`super::multiply_unit`].
+pub(super) unsafe fn multiply_unit(unit: &Unit<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         match vector::together(unit.patch.rows) {
@@ -156,20 +156,20 @@ pub(in crate::narrow) unsafe fn multiply_unit(unit: &Unit<'_>) {
 impl Unit<'_> {
     /// Where one of its panels begins.
     #[inline(always)]
-    fn panel(&self, panel: usize) -> *const u8 {
+    pub(super) fn panel(&self, panel: usize) -> *const u8 {
         self.product.b_panel(self.number * PANELS + panel)
     }
 
     /// How far ahead of this tile of a panel something is asked for.
     #[inline(always)]
-    fn ahead(&self, tile: usize) -> usize {
+    pub(super) fn ahead(&self, tile: usize) -> usize {
         let last = tile / 2 + PAIRS_AHEAD >= self.product.tiles().div_ceil(2);
         AHEAD.wrapping_add(if last { self.jump } else { 0 })
     }
 
     /// Where the sums of a row and of a panel are.
     #[inline(always)]
-    fn sums(&self, row: usize, panel: usize) -> *mut __m512i {
+    pub(super) fn sums(&self, row: usize, panel: usize) -> *mut __m512i {
         self.patch.sums.cast::<f32>().wrapping_add(row * UNIT + panel * LINES).cast()
     }
 }
@@ -231,7 +231,7 @@ unsafe fn by_codes<const M: usize>(unit: &Unit<'_>) {
 /// As for [`multiply_unit`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn by_integers<const M: usize, const P: usize>(unit: &Unit<'_>) {
-    let mut place = Flipped::PLACE;
+    let mut place = Left::PLACE;
     // SAFETY: the caller's promise.
     unsafe {
         let a = vector::left(Dot::Avx512Vnni, Format::Int8, &unit.patch, &mut place);

@@ -84,8 +84,10 @@ impl Step for Widened {
     }
 
     #[inline(always)]
-    unsafe fn left(word: u32) -> [float32x4_t; 2] {
+    unsafe fn left(from: *const u32) -> [float32x4_t; 2] {
         // SAFETY: the caller's promise.
+        let word = unsafe { *from };
+        // SAFETY: as above.
         unsafe { [vdupq_n_f32(f32::from_bits(word << 16)), vdupq_n_f32(f32::from_bits(word & 0xffff_0000))] }
     }
 
@@ -148,9 +150,9 @@ impl<F: Fours> Step for Integers<F> {
     }
 
     #[inline(always)]
-    unsafe fn left(word: u32) -> int8x16_t {
+    unsafe fn left(from: *const u32) -> int8x16_t {
         // SAFETY: the caller's promise.
-        unsafe { vreinterpretq_s8_u32(vdupq_n_u32(word)) }
+        unsafe { vreinterpretq_s8_u32(vdupq_n_u32(*from)) }
     }
 
     #[inline(always)]

@@ -25,8 +25,9 @@ impl Step for Widened {
         Self([0.0; LINES])
     }
 
-    unsafe fn left(word: u32) -> [f32; 2] {
-        halves(word)
+    unsafe fn left(from: *const u32) -> [f32; 2] {
+        // SAFETY: the caller's promise.
+        halves(unsafe { *from })
     }
 
     unsafe fn right(line: *const u8) -> [u32; LINES] {
@@ -66,8 +67,9 @@ impl Step for Integers {
         Self([0; LINES])
     }
 
-    unsafe fn left(word: u32) -> [i8; 4] {
-        word.to_ne_bytes().map(u8::cast_signed)
+    unsafe fn left(from: *const u32) -> [i8; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { *from }.to_ne_bytes().map(u8::cast_signed)
     }
 
     unsafe fn right(line: *const u8) -> [[i8; 4]; LINES] {

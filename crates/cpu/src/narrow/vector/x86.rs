@@ -10,9 +10,9 @@ use std::arch::x86_64::{
     _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps,
     _mm256_setzero_ps, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_slli_epi32, _mm256_store_ps,
     _mm256_store_si256, _mm512_add_epi32, _mm512_and_si512, _mm512_castsi512_ps, _mm512_dpbf16_ps,
-    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_load_ps, _mm512_load_si512, _mm512_set1_epi32,
-    _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_slli_epi32, _mm512_store_ps,
-    _mm512_store_si512,
+    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_load_ps, _mm512_load_si512, _mm512_madd_epi16,
+    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_slli_epi16,
+    _mm512_slli_epi32, _mm512_srai_epi16, _mm512_store_ps, _mm512_store_si512,
 };
 
 /// # Safety
@@ -27,7 +27,8 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, ahead: &m
             (Dot::Avx2 | Dot::AvxVnni, Format::Bf16) => bf16_avx2(patch),
             (Dot::Avx512 | Dot::Avx512Vnni, Format::Bf16) => bf16_avx512(patch),
             (Dot::Avx512Dot, Format::Bf16) => bf16_dot(patch),
-            (Dot::Avx2 | Dot::Avx512, Format::Int8 | Format::Int4) => int8_avx2(patch),
+            (Dot::Avx2, Format::Int8 | Format::Int4) => int8_avx2(patch),
+            (Dot::Avx512, Format::Int8 | Format::Int4) => int8_avx512(patch),
             (Dot::AvxVnni, Format::Int8 | Format::Int4) => int8_avx_vnni(patch),
             (Dot::Avx512Vnni | Dot::Avx512Dot, Format::Int8 | Format::Int4) => int8_dot(patch, ahead),
         }
@@ -69,6 +70,25 @@ unsafe fn int8_dot(patch: &Patch, ahead: &mut Ahead) {
             12 => rows::<Vnni512, 12, 2>(patch),
             _ if ahead.is_there() => rows_asking::<Vnni512, 8, 2>(patch, ahead),
             _ => rows::<Vnni512, 8, 2>(patch),
+        }
+    }
+}
+
+/// # Safety
+/// The machine has AVX-512 F, DQ, BW and VL; as for [`multiply`].
+#[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl")]
+unsafe fn int8_avx512(patch: &Patch) {
+    let patch = &Patch { rows: together(patch.rows), ..*patch };
+    // SAFETY: the caller's promise; tiles have the rows that do not count, and their sums have a place.
+    unsafe {
+        match patch.rows {
+            1 => rows::<Words512, 1, 4>(patch),
+            2 => rows::<Words512, 2, 4>(patch),
+            3 => rows::<Words512, 3, 4>(patch),
+            4 => rows::<Words512, 4, 4>(patch),
+            6 => rows::<Words512, 6, 2>(patch),
+            12 => rows::<Words512, 12, 2>(patch),
+            _ => rows::<Words512, 8, 2>(patch),
         }
     }
 }
@@ -119,9 +139,10 @@ impl Step for Widened2 {
     }
 
     #[inline(always)]
-    unsafe fn left(word: u32) -> [__m256; 2] {
+    unsafe fn left(from: *const u32) -> [__m256; 2] {
         // SAFETY: the caller's promise.
         unsafe {
+            let word = *from;
             [_mm256_set1_ps(f32::from_bits(word << 16)), _mm256_set1_ps(f32::from_bits(word & 0xffff_0000))]
         }
     }
@@ -185,9 +206,10 @@ impl Step for Widened512 {
     }
 
     #[inline(always)]
-    unsafe fn left(word: u32) -> [__m512; 2] {
+    unsafe fn left(from: *const u32) -> [__m512; 2] {
         // SAFETY: the caller's promise.
         unsafe {
+            let word = *from;
             [_mm512_set1_ps(f32::from_bits(word << 16)), _mm512_set1_ps(f32::from_bits(word & 0xffff_0000))]
         }
     }
@@ -239,9 +261,9 @@ impl Step for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn left(word: u32) -> __m512i {
+    unsafe fn left(from: *const u32) -> __m512i {
         // SAFETY: the caller's promise.
-        unsafe { _mm512_set1_epi32(word.cast_signed()) }
+        unsafe { _mm512_set1_epi32((*from).cast_signed()) }
     }
 
     #[inline(always)]
@@ -289,10 +311,10 @@ impl Step for Signs {
     }
 
     #[inline(always)]
-    unsafe fn left(word: u32) -> [__m256i; 2] {
+    unsafe fn left(from: *const u32) -> [__m256i; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let signed = _mm256_set1_epi32(word.cast_signed());
+            let signed = _mm256_set1_epi32((*from).cast_signed());
             [signed, _mm256_abs_epi8(signed)]
         }
     }
@@ -322,6 +344,59 @@ impl Step for Signs {
             _mm256_store_si256(to.cast(), self.0[0]);
             _mm256_store_si256(to.add(8).cast(), self.0[1]);
         }
+    }
+}
+
+/// Integers in sixteen bits, as many as four of eight bits are: `vpmaddwd` adds a product of even places to one of odd places, so
+/// B's are parted by shifts, and A's were before.
+#[derive(Clone, Copy)]
+struct Words512(__m512i);
+
+impl Step for Words512 {
+    const WIDER: usize = 2;
+    type Left = [__m512i; 2];
+    type Right = [__m512i; 2];
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_load_si512(from.cast()) })
+    }
+
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_setzero_si512() })
+    }
+
+    #[inline(always)]
+    unsafe fn left(from: *const u32) -> [__m512i; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [_mm512_set1_epi32((*from).cast_signed()), _mm512_set1_epi32((*from.add(1)).cast_signed())] }
+    }
+
+    #[inline(always)]
+    unsafe fn right(line: *const u8) -> [__m512i; 2] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let both = _mm512_load_si512(line.cast());
+            [_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(both)), _mm512_srai_epi16::<8>(both)]
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, left: [__m512i; 2], right: [__m512i; 2]) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let even = _mm512_add_epi32(self.0, _mm512_madd_epi16(left[0], right[0]));
+            Self(_mm512_add_epi32(even, _mm512_madd_epi16(left[1], right[1])))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { _mm512_store_si512(to.cast(), self.0) };
     }
 }
 
@@ -355,9 +430,9 @@ impl Step for Vnni2 {
     }
 
     #[inline(always)]
-    unsafe fn left(word: u32) -> __m256i {
+    unsafe fn left(from: *const u32) -> __m256i {
         // SAFETY: the caller's promise.
-        unsafe { _mm256_set1_epi32(word.cast_signed()) }
+        unsafe { _mm256_set1_epi32((*from).cast_signed()) }
     }
 
     #[inline(always)]
@@ -411,9 +486,9 @@ impl Step for Vnni512 {
     }
 
     #[inline(always)]
-    unsafe fn left(word: u32) -> __m512i {
+    unsafe fn left(from: *const u32) -> __m512i {
         // SAFETY: the caller's promise.
-        unsafe { _mm512_set1_epi32(word.cast_signed()) }
+        unsafe { _mm512_set1_epi32((*from).cast_signed()) }
     }
 
     #[inline(always)]
