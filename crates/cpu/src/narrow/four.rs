@@ -29,14 +29,14 @@ pub(super) use x86::{Unit, unpack_unit};
 /// The integer sums of a unit: B is unpacked in registers, if at all, and never leaves them.
 ///
 /// # Safety
-/// The machine has `dot`, which has AVX-512 VNNI, or is AVX-512 or AVX2 alone; as [`Patch`](super::patch::Patch) says of A and of the sums; B is in
+/// The machine has `dot`, which is AVX2 or more; as [`Patch`](super::patch::Patch) says of A and of the sums; B is in
 /// four bits and has this unit.
 #[cfg(target_arch = "x86_64")]
 pub(super) unsafe fn multiply_unit(dot: Dot, unit: &Unit<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         match dot {
-            Dot::Avx2 | Dot::Avx512 => sums::multiply_unit(dot, unit),
+            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 => sums::multiply_unit(dot, unit),
             _ => x86::multiply_unit(unit),
         }
     }

@@ -160,13 +160,18 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     }
 }
 
-/// Whether so many rows are multiplied by codes as they are: with VNNI those of one tile, without it all, since sums in sixteen bits take less than those of
-/// integers in eight.
+/// Rows whose sums in sixteen bits take less than unpacking to memory alone does with AVX2.
+#[cfg(target_arch = "x86_64")]
+const FEW: usize = 4;
+
+/// Whether so many rows are multiplied by codes as they are: with VNNI a few, without it all, since sums in sixteen bits take less than
+/// those of integers in eight.
 #[cfg(target_arch = "x86_64")]
 fn reads_codes(dot: Dot, rows: usize) -> bool {
     match dot {
-        Dot::Avx512Vnni | Dot::Avx512Dot => rows <= LINES,
         Dot::Avx2 | Dot::Avx512 => true,
+        Dot::AvxVnni => rows <= FEW,
+        Dot::Avx512Vnni | Dot::Avx512Dot => rows <= LINES,
         _ => false,
     }
 }

@@ -15,7 +15,7 @@ pub(super) fn int4(block: &[u8; 17], parts: &mut Parts) {
 }
 
 /// The codes of such a block, and its steps.
-#[inline(always)]
+#[inline]
 pub(super) fn int4_block(block: &[u8; 17]) -> ([u8; 32], [i8; 2]) {
     let [nibbles @ .., steps] = block;
     (codes(nibbles, 0), [steps & 15, steps >> 4].map(u8::cast_signed))
@@ -60,7 +60,7 @@ pub(super) fn q8_0(block: &[u8; 34], parts: &mut Parts) {
 }
 
 /// Codes from their low four bits, two a byte, and their fifth bits, one a bit of `fifth`.
-#[inline(always)]
+#[inline]
 fn codes(nibbles: &[u8; 16], fifth: u32) -> [u8; 32] {
     const LOW: u128 = u128::from_ne_bytes([15; 16]);
     let both = u128::from_le_bytes(*nibbles);

@@ -1,4 +1,4 @@
-//! Sums in registers of AVX2, AVX-VNNI, and AVX-512 VNNI.
+//! Sums in registers of AVX2, AVX-VNNI, AVX-512, and AVX-512 VNNI.
 //!
 //! Codes have no sign and A has one, which is what `vpdpbusd` and `vpmaddubsw` want.
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes, and parts of them to their own size
@@ -289,6 +289,84 @@ impl Sums for Vnni512 {
     unsafe fn steps(from: *const u8) -> Avx512 {
         // SAFETY: the caller's promise.
         unsafe { one(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_load_si128(from.cast())))) }
+    }
+}
+
+/// The same without VNNI: as [`Pairs`], but signs are places in a mask.
+#[derive(Clone, Copy)]
+pub(super) struct Pairs512(__m512i);
+
+impl Sums for Pairs512 {
+    type Numbers = Avx512;
+    /// Codes, or the absolute values of those of eight bits and which of them are negative.
+    type Codes = (__m512i, __mmask64);
+    type Left = __m512i;
+
+    #[inline(always)]
+    unsafe fn begin<const BITS: usize>(with: i32) -> Self {
+        // As in `Pairs`.
+        let with = if BITS == 8 { 0 } else { with };
+        // SAFETY: the caller's promise.
+        Self(unsafe { _mm512_set1_epi32(with) })
+    }
+
+    #[inline(always)]
+    unsafe fn codes<const BITS: usize>(from: *const u8) -> [Self::Codes; 4] {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let mut all = [(_mm512_setzero_si512(), 0); 4];
+            for (to, codes) in all.iter_mut().zip(Vnni512::codes::<BITS>(from)) {
+                *to = (codes, 0);
+                if BITS == 8 {
+                    let signed = _mm512_xor_si512(codes, _mm512_set1_epi8(-128));
+                    *to = (_mm512_abs_epi8(signed), _mm512_movepi8_mask(signed));
+                }
+            }
+            all
+        }
+    }
+
+    #[inline(always)]
+    fn ahead<const BITS: usize>(from: *const u8) {
+        ahead::<BITS>(from);
+    }
+
+    #[inline(always)]
+    unsafe fn left(from: *const u8) -> __m512i {
+        // SAFETY: the caller's promise.
+        unsafe { Vnni512::left(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn add<const BITS: usize>(self, (codes, negative): Self::Codes, left: __m512i) -> Self {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let left = if BITS == 8 {
+                _mm512_mask_sub_epi8(left, negative, _mm512_setzero_si512(), left)
+            } else {
+                left
+            };
+            let pairs = _mm512_maddubs_epi16(codes, left);
+            Self(_mm512_add_epi32(self.0, _mm512_madd_epi16(pairs, _mm512_set1_epi16(1))))
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn numbers(self) -> Avx512 {
+        // SAFETY: the caller's promise.
+        unsafe { Vnni512(self.0).numbers() }
+    }
+
+    #[inline(always)]
+    unsafe fn halves(from: *const u8) -> Avx512 {
+        // SAFETY: the caller's promise.
+        unsafe { Vnni512::halves(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn steps(from: *const u8) -> Avx512 {
+        // SAFETY: the caller's promise.
+        unsafe { Vnni512::steps(from) }
     }
 }
 

@@ -1,9 +1,9 @@
-//! The loop for AVX2, AVX-VNNI, and AVX-512 VNNI, which also does what AMX leaves.
+//! The loop for AVX2, AVX-VNNI, AVX-512, and AVX-512 VNNI, which also does what AMX leaves.
 
 use glassformer_tensor::Bits;
 
 use super::strip::rows;
-use super::vectors::{Pairs, Vnni2, Vnni512};
+use super::vectors::{Pairs, Pairs512, Vnni2, Vnni512};
 use super::{Item, LINES, by_coding};
 use crate::narrow::Dot;
 
@@ -15,7 +15,8 @@ pub(super) unsafe fn run(dot: Dot, item: &Item<'_>) {
     unsafe {
         match dot {
             Dot::Scalar | Dot::Neon | Dot::NeonDot => unreachable!("{dot} multiplies elsewhere"),
-            Dot::Avx2 | Dot::Avx512 => by_coding!(coding, avx2(item)),
+            Dot::Avx2 => by_coding!(coding, avx2(item)),
+            Dot::Avx512 => by_coding!(coding, avx512_pairs(item)),
             Dot::AvxVnni => by_coding!(coding, avx_vnni(item)),
             Dot::Avx512Vnni | Dot::Avx512Dot => by_coding!(coding, avx512(item, item.rows.start)),
             Dot::Amx => {
@@ -45,6 +46,18 @@ unsafe fn avx_vnni<const BITS: usize, const SIXTEENS: usize>(item: &Item<'_>) {
     unsafe {
         let row = rows::<Vnni2, BITS, SIXTEENS, 4, 1>(item, item.rows.start);
         rows::<Vnni2, BITS, SIXTEENS, 1, 2>(item, row);
+    }
+}
+
+/// # Safety
+/// The machine has AVX-512 F, DQ, BW and VL; as for [`run`].
+#[target_feature(enable = "avx2,fma,f16c,avx512f,avx512dq,avx512bw,avx512vl")]
+unsafe fn avx512_pairs<const BITS: usize, const SIXTEENS: usize>(item: &Item<'_>) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let row = rows::<Pairs512, BITS, SIXTEENS, 8, 1>(item, item.rows.start);
+        let row = rows::<Pairs512, BITS, SIXTEENS, 4, 2>(item, row);
+        rows::<Pairs512, BITS, SIXTEENS, 1, 4>(item, row);
     }
 }
 
