@@ -21,30 +21,37 @@ enum Storage {
     /// A little too much, from the first aligned element: no `unsafe`, unlike a custom layout.
     Small { data: Vec<f32>, start: usize, len: usize },
     /// Pages of its own.
-    Large(MmapMut),
+    Pages(MmapMut),
 }
 
 impl Buffer {
     /// `len` zeros.
     pub fn zeros(len: usize) -> Self {
-        if let Some(pages) = pages(len, LARGE) {
-            return Self(Storage::Large(pages));
-        }
-        let spare = ALIGNMENT / size_of::<f32>();
-        let data = vec![0.0_f32; len + spare];
-        let start = data.as_ptr().align_offset(ALIGNMENT).min(spare);
-        Self(Storage::Small { data, start, len })
+        Self::on_pages_from(LARGE, len)
     }
 
     /// `len` zeros, all of which will be written now. Where pages are small, the system gives them all in one call, and not in a fault
     /// for each of them. Zeros that may never be written are better asked for by [`Buffer::zeros`].
     pub fn to_write(len: usize) -> Self {
+        let buffer = Self::on_pages_from(SOME, len);
         #[cfg(target_os = "linux")]
-        if let Some(pages) = pages(len, SOME).filter(|pages| pages.len() < LARGE) {
+        if let Storage::Pages(pages) = &buffer.0
+            && pages.len() < LARGE
+        {
             let _ = pages.advise(memmap2::Advice::PopulateWrite); // older systems give them one by one
-            return Self(Storage::Large(pages));
         }
-        Self::zeros(len)
+        buffer
+    }
+
+    /// `len` zeros, on pages of their own from so many bytes on.
+    fn on_pages_from(least: usize, len: usize) -> Self {
+        if let Some(pages) = pages(least, len) {
+            return Self(Storage::Pages(pages));
+        }
+        let spare = ALIGNMENT / size_of::<f32>();
+        let data = vec![0.0_f32; len + spare];
+        let start = data.as_ptr().align_offset(ALIGNMENT).min(spare);
+        Self(Storage::Small { data, start, len })
     }
 
     /// Whether the system would give so much memory: it is asked for, and given back. What it gives may still be more than there is, where
@@ -56,7 +63,7 @@ impl Buffer {
 }
 
 /// Pages for so many zeros, large ones where they are many; `None` where they have fewer than `least` bytes, or the system has none.
-fn pages(len: usize, least: usize) -> Option<MmapMut> {
+fn pages(least: usize, len: usize) -> Option<MmapMut> {
     let bytes = len.checked_mul(size_of::<f32>()).filter(|&bytes| bytes >= least)?;
     let pages = MmapMut::map_anon(bytes).ok()?;
     #[cfg(target_os = "linux")]
@@ -85,7 +92,7 @@ impl Deref for Buffer {
     fn deref(&self) -> &[f32] {
         match &self.0 {
             Storage::Small { data, start, len } => &data[*start..start + len],
-            Storage::Large(pages) => bytemuck::cast_slice(pages),
+            Storage::Pages(pages) => bytemuck::cast_slice(pages),
         }
     }
 }
@@ -94,7 +101,7 @@ impl DerefMut for Buffer {
     fn deref_mut(&mut self) -> &mut [f32] {
         match &mut self.0 {
             Storage::Small { data, start, len } => &mut data[*start..*start + *len],
-            Storage::Large(pages) => bytemuck::cast_slice_mut(pages),
+            Storage::Pages(pages) => bytemuck::cast_slice_mut(pages),
         }
     }
 }

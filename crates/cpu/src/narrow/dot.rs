@@ -16,7 +16,7 @@ pub enum Dot {
     Avx2,
     /// AVX-VNNI, the integer part of the next but one on machines without AVX-512; `bf16` as with AVX2.
     AvxVnni,
-    /// AVX-512: `bf16` is widened; integers as with AVX2.
+    /// AVX-512: `bf16` is widened; integers, too, to sixteen bits: `vpmaddwd`.
     Avx512,
     /// AVX-512 VNNI, which came before its BF16: integers by `vpdpbusd`; `bf16` is widened.
     Avx512Vnni,

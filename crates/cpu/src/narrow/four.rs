@@ -3,7 +3,8 @@
 //! A number is (code - 8) · step · scale: a code from 0 to 15, a step from 0 to 15 for each sixteen numbers of a column, and a scale for
 //! the column. A code without its offset times a step fits into eight bits. So a tile in four bits is one of integers in eight, which
 //! takes half the memory and a sixteenth of that for the steps: it is unpacked where it is needed, into a place in a near cache or, for
-//! few rows, in registers, and then everything is as with [`Format::Int8`](super::Format::Int8), to the bit.
+//! few rows, in registers, and then everything is as with [`Format::Int8`](super::Format::Int8), to the bit. Without VNNI codes are
+//! multiplied as they are, and steps afterwards, which gives the same integers: `sums.rs`.
 //!
 //! The codes of a tile are eight lines: a line has one of the tile's in the low halves of its bytes, and the next in the high ones. Its
 //! steps are two bytes for each of sixteen columns, half a byte for each four lines. A panel is a run of pairs of tiles: the codes of

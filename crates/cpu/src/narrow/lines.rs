@@ -36,7 +36,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
         // SAFETY: the caller's promise.
         return unsafe { by_unpacked_lines(product, dot, item) };
     }
-    let (mut sums, mut flipped) = (Sums::ZERO, Left::PLACE);
+    let (mut sums, mut place_of_a) = (Sums::ZERO, Left::PLACE);
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let asks =
         ASKING.contains(&item.rows.len()) && product.tiles() >= LONG && vector::asks(dot, product.format);
@@ -50,7 +50,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
                 let place = strips.place(row, &panels);
                 let first = strips.patch(row, panels.start, &raw mut sums);
                 // SAFETY: the caller's promise.
-                let a = unsafe { vector::left(dot, product.format, &first, &mut flipped) };
+                let a = unsafe { vector::left(dot, product.format, &first, &mut place_of_a) };
                 for panel in panels.clone().step_by(Shape::Wide.across()) {
                     let column = (panel - panels.start) * LINES;
                     let beyond = (!asks && row == item.rows.start).then(|| {
@@ -188,17 +188,17 @@ unsafe fn by_coded_lines(product: &Product, dot: Dot, item: &Item, next: Coming)
         for index in 0..product.blocks() {
             let strips = strips(index);
             let panels = strips.panels(&units);
-            for panel in panels.clone().step_by(Shape::Wide.across()) {
-                let (number, jump) = (panel / Shape::Wide.across(), jump(product, item, panel, next));
-                let column = (panel - panels.start) * LINES;
-                for row in strips.starts() {
-                    let first = strips.patch(row, panels.start, &raw mut sums);
-                    let patch = first.at(panel - panels.start);
+            for row in strips.starts() {
+                let place = strips.place(row, &panels);
+                let first = strips.patch(row, panels.start, &raw mut sums);
+                for panel in panels.clone().step_by(Shape::Wide.across()) {
+                    let (number, jump) = (panel / Shape::Wide.across(), jump(product, item, panel, next));
+                    let (patch, column) = (first.at(panel - panels.start), (panel - panels.start) * LINES);
                     // SAFETY: the caller's promise.
                     unsafe {
                         let unit = four::Unit { product, patch, number, k: &strips.steps, jump };
                         four::multiply_unit(dot, &unit);
-                        strips.place(row, &panels).store(column, &raw mut sums);
+                        place.store(column, &raw mut sums);
                     }
                 }
             }
