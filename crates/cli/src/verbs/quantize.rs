@@ -74,8 +74,8 @@ fn samples(
 ) -> Result<Vec<Sequence>, Failure> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let formula = reader.checkpoint().model.formula();
-    let translates = formula.source.is_some() && matches!(formula.head, Head::Words { .. });
-    if texts.is_empty() || formula.target.is_none() || !translates {
+    let both = formula.source.is_some() && formula.target.is_some();
+    if texts.is_empty() || !both || !matches!(formula.head, Head::Words { .. }) {
         return Ok(reader.samples(&texts)?);
     }
     let writer = Writer::open(model, Arc::new(console.cpu(BEFORE)))?;

@@ -51,6 +51,8 @@ const STEPS: usize = 2 * LINES;
 const GROUP: usize = LINE / 4;
 /// Lines of a tile that hold them.
 const GROUP_LINES: usize = GROUP / 4;
+/// Groups of a tile.
+const GROUPS: usize = LINES / GROUP_LINES;
 /// The code of zero.
 const ZERO: u8 = 8;
 
@@ -166,7 +168,7 @@ unsafe fn plain<L: Lanes>(codes: *const u8, steps: *const u8, to: *mut u8) {
         let codes = &*codes.cast::<[[u8; LINE]; LINES / 2]>();
         let steps = &*steps.cast::<[[u8; 2]; LINES]>();
         let to = &mut *to.cast::<[[i8; LINE]; LINES]>();
-        for group in 0..LINES / GROUP_LINES {
+        for group in 0..GROUPS {
             let step = |column: usize| steps[column][group / 2] >> (4 * (group % 2)) & 15;
             let steps: [i8; LINE] = std::array::from_fn(|at| step(at / 4).cast_signed());
             for line in (group * GROUP_LINES..(group + 1) * GROUP_LINES).step_by(2) {

@@ -4,7 +4,7 @@ use super::ahead::Ahead;
 use super::coming::Coming;
 use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
 use super::strips::Strips;
-use super::vector::Left;
+use super::vector::Prepared;
 use super::{Dot, Format, Item, LINES, Product, SCALED, TILE, UNIT, WIDE, WIDEST, four, vector};
 use crate::dispatch;
 use std::mem::MaybeUninit;
@@ -36,7 +36,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
         // SAFETY: the caller's promise.
         return unsafe { by_unpacked_lines(product, dot, item) };
     }
-    let (mut sums, mut place_of_a) = (Sums::ZERO, Left::PLACE);
+    let (mut sums, mut prepared) = (Sums::ZERO, Prepared::PLACE);
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let asks =
         ASKING.contains(&item.rows.len()) && product.tiles() >= LONG && vector::asks(dot, product.format);
@@ -50,7 +50,7 @@ pub(super) unsafe fn run(product: &Product, dot: Dot, item: &Item, next: Coming)
                 let place = strips.place(row, &panels);
                 let first = strips.patch(row, panels.start, &raw mut sums);
                 // SAFETY: the caller's promise.
-                let a = unsafe { vector::left(dot, product.format, &first, &mut place_of_a) };
+                let a = unsafe { vector::left(dot, product.format, &first, &mut prepared) };
                 for panel in panels.clone().step_by(Shape::Wide.across()) {
                     let column = (panel - panels.start) * LINES;
                     let beyond = (!asks && row == item.rows.start).then(|| {
@@ -119,7 +119,7 @@ fn jump(product: &Product, item: &Item, panel: usize, next: Coming) -> usize {
 unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
     let (no_shift, mut nothing) = (Sums::ZERO, Ahead::NOTHING);
     let mut unpacked = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
-    let (mut sums, mut place, to) = (Sums::ZERO, Left::PLACE, unpacked.as_mut_ptr().cast::<u8>());
+    let (mut sums, mut prepared, to) = (Sums::ZERO, Prepared::PLACE, unpacked.as_mut_ptr().cast::<u8>());
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let one_strip = item.rows.len() <= LINES;
     let most = if one_strip { FEW_STEPS } else { SCALED };
@@ -142,7 +142,7 @@ unsafe fn by_unpacked_lines(product: &Product, dot: Dot, item: &Item) {
                             steps: steps.len(),
                             ..strips.patch(row, panels.start, &raw mut sums)
                         };
-                        let a = vector::left(dot, Format::Int8, &patch, &mut place);
+                        let a = vector::left(dot, Format::Int8, &patch, &mut prepared);
                         for panel in panels.step_by(Shape::Wide.across()) {
                             let shift = strips.patch(row, panel, &raw mut sums).shift;
                             let shift = if ends { shift } else { (&raw const no_shift).cast() };

@@ -308,6 +308,29 @@ fn integers_have_the_bits_of_their_naive_twin_everywhere() {
 }
 
 #[test]
+fn sums_of_the_largest_integers_are_held() {
+    let mut random = Random::new(18);
+    // What is added up in sixteen bits on the way is largest where all have the same sign, or A has another than B.
+    for [a, b] in [[1.0, 1.0], [1.0, -1.0], [-1.0, 1.0], [-1.0, -1.0]] {
+        for rows in [1, 2, 3, 4, 6, 8, 12, 16, 37] {
+            let mut case = Case::random(&mut random, rows, 1100, 70);
+            case.a.fill(a);
+            case.weight.fill(b);
+            let expected = [(Format::Int8, case.naive(twin_int8)), (Format::Int4, case.naive(twin_int4))];
+            for (format, expected) in expected {
+                for dot in Dot::available() {
+                    let found = case.found(format, dot, 0..rows, &mut random);
+                    assert!(
+                        bits(&found) == bits(&expected),
+                        "{rows} rows of {a} by {b}, {format:?} on {dot}"
+                    );
+                }
+            }
+        }
+    }
+}
+
+#[test]
 fn bf16_agrees_with_its_naive_twin() {
     let mut random = Random::new(2);
     for [rows, k, columns] in shapes(&mut random, 40) {

@@ -73,20 +73,20 @@ trait Step: Copy {
     unsafe fn store(self, to: *mut f32);
 }
 
-/// Room for a block of k of sixteen rows of integers, in sixteen bits each.
+/// Room for A of a patch as [`left`] makes it: a block of k of sixteen rows of integers, in sixteen bits each.
 #[repr(align(64))]
-pub(super) struct Left(MaybeUninit<[[u8; 2 * TILE]; SCALED]>);
+pub(super) struct Prepared(MaybeUninit<[[u8; 2 * TILE]; SCALED]>);
 
-impl Left {
+impl Prepared {
     pub const PLACE: Self = Self(MaybeUninit::uninit());
 }
 
 /// A of a patch as `dot` wants it, in `place` if that is not as it is. `vpdpbusd` multiplies integers without signs by those with signs: for it,
-/// A is made 128 more than it is. Without that, integers are multiplied in sixteen bits.
+/// A is made 128 more than it is. AVX-512 without that multiplies in sixteen bits, so A is widened.
 ///
 /// # Safety
 /// The machine has `dot`; as [`Patch`] says.
-pub(super) unsafe fn left(dot: Dot, format: Format, patch: &Patch, place: &mut Left) -> *const u8 {
+pub(super) unsafe fn left(dot: Dot, format: Format, patch: &Patch, place: &mut Prepared) -> *const u8 {
     // SAFETY: the caller's promise.
     unsafe {
         match dot {
@@ -104,7 +104,7 @@ pub(super) unsafe fn left(dot: Dot, format: Format, patch: &Patch, place: &mut L
 /// The machine has `L`'s instructions; as [`Patch`] says.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
-unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Left) {
+unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Prepared) {
     let to = place.0.as_mut_ptr().cast::<u8>();
     for tile in 0..patch.steps {
         for row in 0..together(patch.rows) {
@@ -128,7 +128,7 @@ unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Left) {
 /// The machine has `L`'s instructions; as [`Patch`] says.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // as above
-unsafe fn widen<L: Lanes>(patch: &Patch, place: &mut Left) {
+unsafe fn widen<L: Lanes>(patch: &Patch, place: &mut Prepared) {
     let to = place.0.as_mut_ptr().cast::<i16>();
     for tile in 0..patch.steps {
         for row in 0..together(patch.rows) {
@@ -217,7 +217,7 @@ pub(crate) unsafe fn alone(dot: Dot, format: Format, times: usize) -> Option<usi
 unsafe fn steps_alone<S: Step, const N: usize>(format: Format, times: usize) -> usize {
     // SAFETY: the caller's promise; the line and the sums have the size and the place that a step wants.
     unsafe {
-        let mut place = black_box(Left(MaybeUninit::zeroed()));
+        let mut place = black_box(Prepared(MaybeUninit::zeroed()));
         let lines = (&raw mut place).cast::<f32>();
         let (left, right) = (S::left(lines.cast()), S::right(lines.cast()));
         // Whatever they begin with, the compiler must not know that it is the same, and add it up once for all.

@@ -1,24 +1,21 @@
 //! Without VNNI: products of codes are added up in sixteen bits over a group, and then multiplied by its step.
 //!
 //! `vpmaddubsw` multiplies codes without their offset, 0 to 15, by A, and adds two products. Over the four lines of a group that is at
-//! most 4 · 2 · 15 · 127, which sixteen bits hold, and less when sums begin with what the offset takes away. So of nine instructions
-//! four multiply 64 numbers each, where integers of eight bits take four for as many.
+//! most 4 · 2 · 15 · 127, and what the offset takes away, with which sums begin, at most 4 · 2 · 8 · 127: together sixteen bits hold
+//! them. So ten instructions multiply 256 numbers, where integers of eight bits take sixteen.
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
 use super::x86::{PANELS, Unit, ask};
-use super::{GROUP_LINES, LINE, LINES, TILE, place};
+use super::{GROUP_LINES, GROUPS, LINE, LINES, TILE, place};
 use crate::narrow::{Dot, SCALED, UNIT};
 use std::arch::x86_64::*;
-
-/// Groups of a tile.
-const GROUPS: usize = LINES / GROUP_LINES;
 
 /// Some columns of a line, in a register.
 ///
 /// # Safety
 /// Of all functions: the machine has the instructions.
-trait Wide: Copy {
+trait Register: Copy {
     /// How many columns, each of four bytes.
     const COLUMNS: usize;
 
@@ -50,18 +47,19 @@ trait Wide: Copy {
     unsafe fn offsets(self) -> Self;
 }
 
-/// What a register of so many bits does for [`Wide`].
-macro_rules! wide {
+/// What a register of so many bits does as a [`Register`].
+macro_rules! register {
     (
-        $name:ident, $register:ty, $columns:literal,
-        $zero:ident, $all:ident, $all_bytes:ident, $all_words:ident, $load:ident, $store:ident, $and:ident, $or:ident,
-        $right_words:ident, $left:ident, $half:ident, $widen:ident,
-        $multiply:ident, $add_words:ident, $multiply_words:ident, $add_sums:ident, $subtract:ident, $shuffle:ident
+        $name:ident($register:ty), $columns:literal columns,
+        zero: $zero:ident, all: $all:ident, all_bytes: $all_bytes:ident, all_words: $all_words:ident, load: $load:ident,
+        store: $store:ident, and: $and:ident, or: $or:ident, right_words: $right_words:ident, left: $left:ident,
+        half: $half:ident, widen: $widen:ident, multiply: $multiply:ident, add_words: $add_words:ident, multiply_words: $multiply_words:ident,
+        add_sums: $add_sums:ident, subtract: $subtract:ident, shuffle: $shuffle:ident
     ) => {
         #[derive(Clone, Copy)]
         struct $name($register);
 
-        impl Wide for $name {
+        impl Register for $name {
             const COLUMNS: usize = $columns;
 
             #[inline(always)]
@@ -137,51 +135,47 @@ macro_rules! wide {
     };
 }
 
-wide!(
-    Eight,
-    __m256i,
-    8,
-    _mm256_setzero_si256,
-    _mm256_set1_epi32,
-    _mm256_set1_epi8,
-    _mm256_set1_epi16,
-    _mm256_load_si256,
-    _mm256_store_si256,
-    _mm256_and_si256,
-    _mm256_or_si256,
-    _mm256_srli_epi16,
-    _mm256_slli_epi32,
-    _mm_load_si128,
-    _mm256_cvtepu16_epi32,
-    _mm256_maddubs_epi16,
-    _mm256_add_epi16,
-    _mm256_madd_epi16,
-    _mm256_add_epi32,
-    _mm256_sub_epi16,
-    _mm256_shuffle_epi32
+register!(
+    Eight(__m256i), 8 columns,
+    zero: _mm256_setzero_si256,
+    all: _mm256_set1_epi32,
+    all_bytes: _mm256_set1_epi8,
+    all_words: _mm256_set1_epi16,
+    load: _mm256_load_si256,
+    store: _mm256_store_si256,
+    and: _mm256_and_si256,
+    or: _mm256_or_si256,
+    right_words: _mm256_srli_epi16,
+    left: _mm256_slli_epi32,
+    half: _mm_load_si128,
+    widen: _mm256_cvtepu16_epi32,
+    multiply: _mm256_maddubs_epi16,
+    add_words: _mm256_add_epi16,
+    multiply_words: _mm256_madd_epi16,
+    add_sums: _mm256_add_epi32,
+    subtract: _mm256_sub_epi16,
+    shuffle: _mm256_shuffle_epi32
 );
-wide!(
-    Sixteen,
-    __m512i,
-    16,
-    _mm512_setzero_si512,
-    _mm512_set1_epi32,
-    _mm512_set1_epi8,
-    _mm512_set1_epi16,
-    _mm512_load_si512,
-    _mm512_store_si512,
-    _mm512_and_si512,
-    _mm512_or_si512,
-    _mm512_srli_epi16,
-    _mm512_slli_epi32,
-    _mm256_load_si256,
-    _mm512_cvtepu16_epi32,
-    _mm512_maddubs_epi16,
-    _mm512_add_epi16,
-    _mm512_madd_epi16,
-    _mm512_add_epi32,
-    _mm512_sub_epi16,
-    _mm512_shuffle_epi32
+register!(
+    Sixteen(__m512i), 16 columns,
+    zero: _mm512_setzero_si512,
+    all: _mm512_set1_epi32,
+    all_bytes: _mm512_set1_epi8,
+    all_words: _mm512_set1_epi16,
+    load: _mm512_load_si512,
+    store: _mm512_store_si512,
+    and: _mm512_and_si512,
+    or: _mm512_or_si512,
+    right_words: _mm512_srli_epi16,
+    left: _mm512_slli_epi32,
+    half: _mm256_load_si256,
+    widen: _mm512_cvtepu16_epi32,
+    multiply: _mm512_maddubs_epi16,
+    add_words: _mm512_add_epi16,
+    multiply_words: _mm512_madd_epi16,
+    add_sums: _mm512_add_epi32,
+    subtract: _mm512_sub_epi16,
+    shuffle: _mm512_shuffle_epi32
 );
 
 /// As [`super::multiply_unit`], by AVX-512 or AVX2.
@@ -235,36 +229,36 @@ unsafe fn by_eight(unit: &Unit<'_>) {
 /// `M` rows from `first` on, by all columns of the unit, `P` registers of them at a time.
 ///
 /// # Safety
-/// The machine has `W`'s instructions; as for [`multiply_unit`].
+/// The machine has `R`'s instructions; as for [`multiply_unit`].
 #[inline(always)]
-unsafe fn rows<W: Wide, const M: usize, const P: usize>(unit: &Unit<'_>, first: usize) {
+unsafe fn rows<R: Register, const M: usize, const P: usize>(unit: &Unit<'_>, first: usize) {
     let (a, k) = (unit.patch.a.wrapping_add(first * LINE), unit.k);
     // SAFETY: the caller's promise; a register is a part of a line, and of sixteen sums.
     unsafe {
-        let offsets = offsets::<W, M>(a, k.len());
-        for columns in (0..UNIT).step_by(P * W::COLUMNS) {
-            let column = |p: usize| columns + p * W::COLUMNS;
+        let offsets = offsets::<R, M>(a, k.len());
+        for columns in (0..UNIT).step_by(P * R::COLUMNS) {
+            let column = |p: usize| columns + p * R::COLUMNS;
             let b: [*const u8; P] = std::array::from_fn(|p| unit.panel(column(p) / LINES));
-            let mut totals = [[W::zero(); P]; M];
+            let mut totals = [[R::zero(); P]; M];
             for step in 0..k.len() {
                 let (a, tile) = (a.add(step * TILE), k.start + step);
                 let ([codes, from], ahead) = (place(tile), unit.ahead(tile));
                 for p in 0..P {
                     let within = column(p) % LINES;
                     ask(b[p].add(from), ahead);
-                    let mut steps = W::steps(b[p].add(from + 2 * within));
+                    let mut steps = R::steps(b[p].add(from + 2 * within));
                     for group in 0..GROUPS {
-                        let mut parts = [W::zero(); M];
+                        let mut parts = [R::zero(); M];
                         for i in 0..M {
-                            parts[i] = W::all((&raw const offsets.0[i][step][group * LINE / GROUPS]).cast());
+                            parts[i] = R::all((&raw const offsets.0[i][step][group * LINE / GROUPS]).cast());
                         }
                         for pair in group * GROUP_LINES / 2..(group + 1) * GROUP_LINES / 2 {
                             let line = b[p].add(codes + pair * LINE);
                             ask(line, ahead);
-                            let both = W::load(line.add(4 * within)).both();
+                            let both = R::load(line.add(4 * within)).both();
                             for (at, codes) in both.into_iter().enumerate() {
                                 for i in 0..M {
-                                    let left = W::all(a.add(i * LINE + 4 * (2 * pair + at)));
+                                    let left = R::all(a.add(i * LINE + 4 * (2 * pair + at)));
                                     parts[i] = parts[i].add(codes, left);
                                 }
                             }
@@ -296,14 +290,14 @@ struct Offsets<const M: usize>([[[u8; LINE]; SCALED]; M]);
 /// # Safety
 /// As for [`rows`]; so many tiles of A are there.
 #[inline(always)]
-unsafe fn offsets<W: Wide, const M: usize>(a: *const u8, tiles: usize) -> Offsets<M> {
+unsafe fn offsets<R: Register, const M: usize>(a: *const u8, tiles: usize) -> Offsets<M> {
     let mut offsets = Offsets([[[0; LINE]; SCALED]; M]);
     for i in 0..M {
         for step in 0..tiles {
-            for column in (0..LINES).step_by(W::COLUMNS) {
+            for column in (0..LINES).step_by(R::COLUMNS) {
                 let to = offsets.0[i][step].as_mut_ptr().wrapping_add(4 * column);
                 // SAFETY: the caller's promise; a line has so many columns.
-                unsafe { W::load(a.add(step * TILE + i * LINE + 4 * column)).offsets().store(to) };
+                unsafe { R::load(a.add(step * TILE + i * LINE + 4 * column)).offsets().store(to) };
             }
         }
     }

@@ -5,9 +5,9 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
-use super::{GROUP_LINES, LINE, LINES, PAIR, TILE, place};
+use super::{GROUP_LINES, GROUPS, LINE, LINES, PAIR, TILE, place};
 use crate::narrow::patch::Patch;
-use crate::narrow::vector::{self, Left};
+use crate::narrow::vector::{self, Prepared};
 use crate::narrow::{Dot, Format, Product, SCALED, UNIT};
 use std::arch::x86_64::*;
 use std::ops::Range;
@@ -18,8 +18,6 @@ const PAIRS_AHEAD: usize = 2;
 const AHEAD: usize = PAIRS_AHEAD * PAIR;
 /// Panels of a unit.
 pub(super) const PANELS: usize = UNIT / LINES;
-/// Groups of a tile.
-const GROUPS: usize = LINES / GROUP_LINES;
 
 /// Asks for what will be read in a while: so many bytes further on.
 #[inline(always)]
@@ -231,7 +229,7 @@ unsafe fn by_codes<const M: usize>(unit: &Unit<'_>) {
 /// As for [`multiply_unit`].
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
 unsafe fn by_integers<const M: usize, const P: usize>(unit: &Unit<'_>) {
-    let mut place = Left::PLACE;
+    let mut place = Prepared::PLACE;
     // SAFETY: the caller's promise.
     unsafe {
         let a = vector::left(Dot::Avx512Vnni, Format::Int8, &unit.patch, &mut place);

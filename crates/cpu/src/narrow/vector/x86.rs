@@ -360,26 +360,26 @@ impl Step for Words512 {
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_load_si512(from.cast()) })
+        Self(unsafe { Vnni512::load(from).0 })
     }
 
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_setzero_si512() })
+        Self(unsafe { Vnni512::zero().0 })
     }
 
     #[inline(always)]
     unsafe fn left(from: *const u32) -> [__m512i; 2] {
         // SAFETY: the caller's promise.
-        unsafe { [_mm512_set1_epi32((*from).cast_signed()), _mm512_set1_epi32((*from.add(1)).cast_signed())] }
+        unsafe { [Vnni512::left(from), Vnni512::left(from.add(1))] }
     }
 
     #[inline(always)]
     unsafe fn right(line: *const u8) -> [__m512i; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let both = _mm512_load_si512(line.cast());
+            let both = Vnni512::right(line);
             [_mm512_srai_epi16::<8>(_mm512_slli_epi16::<8>(both)), _mm512_srai_epi16::<8>(both)]
         }
     }
@@ -396,7 +396,7 @@ impl Step for Words512 {
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: the caller's promise.
-        unsafe { _mm512_store_si512(to.cast(), self.0) };
+        unsafe { Vnni512(self.0).store(to) };
     }
 }
 
