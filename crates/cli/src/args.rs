@@ -2,6 +2,7 @@
 
 mod bench;
 mod decode;
+mod explain;
 mod quantize;
 mod show;
 mod tasks;
@@ -19,6 +20,7 @@ use crate::texts::Texts;
 
 pub use bench::{Bench, Workload};
 pub use decode::Decode;
+pub use explain::{Explain, Language};
 pub use quantize::{Quantize, To};
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
@@ -34,16 +36,6 @@ Examples:
   glassformer show --model FOLDER                        what a model is, and what it can do
   glassformer explain \"The cat sat\"                      every number from the words to their translation
   glassformer formula --name original                    a Transformer as one formula
-";
-
-const EXPLAIN: &str = "\
-Examples:
-  glassformer explain \"The cat sat\" | less -R
-  glassformer explain --model FOLDER --max-new-tokens 3 \"Once upon a time\"
-  glassformer explain | less -R                          document 2, checked against what it prints
-  glassformer explain --lang zh
-  glassformer explain --errata
-  glassformer explain --json | jq '.score'
 ";
 
 const FORMULA: &str = "\
@@ -188,41 +180,9 @@ pub enum Verb {
     /// Write a model again in few bits, and say how far it is from what it was
     #[command(before_help = quantize::QUANTIZE)]
     Quantize(Quantize),
-    /// Show every number of a run: of any text and model, or of document 2's "The cat sat", checked against what it prints
-    #[command(before_help = EXPLAIN)]
+    /// Show how a model comes to its answer, down to every number; without a text, a worked example by hand is replayed
+    #[command(before_help = explain::EXPLAIN)]
     Explain(Explain),
-}
-
-#[derive(clap::Args)]
-pub struct Explain {
-    /// What the model reads; without it, document 2 is replayed
-    #[arg(value_name = "TEXT")]
-    pub text: Option<String>,
-    /// The model: a folder, or a .gguf file; if not given, en-zh, the translator that is part of this program
-    #[arg(long, value_name = "MODEL", requires = "text")]
-    pub model: Option<PathBuf>,
-    /// Every layer in full
-    #[arg(long, requires = "text")]
-    pub full: bool,
-    /// The most tokens that are written
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=256), requires = "text")]
-    pub max_new_tokens: u16,
-    /// The language; auto follows `LC_ALL`, `LC_MESSAGES` and `LANG`
-    #[arg(long, value_enum, default_value_t = Language::Auto)]
-    pub lang: Language,
-    /// Only the numbers that the document gets wrong
-    #[arg(long, conflicts_with_all = ["json", "text"])]
-    pub errata: bool,
-    /// Everything as JSON, in both languages: steps, tensors, claims and verdicts
-    #[arg(long)]
-    pub json: bool,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Language {
-    Auto,
-    En,
-    Zh,
 }
 
 #[derive(clap::Args)]

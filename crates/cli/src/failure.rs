@@ -201,6 +201,20 @@ impl From<explain::Error> for Failure {
             explain::Error::Engine(error) => error.into(),
             explain::Error::Model(error) => error.into(),
             explain::Error::Graph(error) => error.into(),
+            explain::Error::Tasks(tasks::Error::Long { .. }) => {
+                Self::new(error.to_string(), "give a shorter text")
+            }
+            explain::Error::Tasks(error) => error.into(),
+            explain::Error::Long { limit, .. } => {
+                Self::new(error.to_string(), format!("{limit} at most can be followed; give a sentence"))
+            }
+            explain::Error::Pair { hint, .. } => Self::new(error.to_string(), hint),
+            explain::Error::Detail { there: 0, what, .. } => {
+                Self::new(error.to_string(), format!("leave out --{what}: this model has none"))
+            }
+            explain::Error::Detail { what, there, .. } => {
+                Self::new(error.to_string(), format!("give --{what} a number from 1 to {there}"))
+            }
             error => Self::new(error.to_string(), FAULT),
         }
     }

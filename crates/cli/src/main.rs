@@ -10,6 +10,7 @@ mod failure;
 mod ids;
 mod load;
 mod outputs;
+mod pager;
 mod progress;
 mod texts;
 mod verbs;

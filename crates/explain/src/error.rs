@@ -15,6 +15,25 @@ pub enum Error {
     /// A graph could not be tapped, prepared or run.
     #[error(transparent)]
     Graph(#[from] glassformer_graph::Error),
+    /// The text could not be read, or nothing written.
+    #[error(transparent)]
+    Tasks(#[from] glassformer_tasks::Error),
+    /// A text of which nobody reads every number.
+    #[error("the text has {tokens} tokens")]
+    Long {
+        /// How many tokens the text has.
+        tokens: usize,
+        /// How many can be followed.
+        limit: usize,
+    },
+    /// The model reads one text, and two were given; or two, and one was given.
+    #[error("{what}")]
+    Pair {
+        /// What is wrong.
+        what: &'static str,
+        /// What to do.
+        hint: &'static str,
+    },
     /// A tensor that the run did not make.
     #[error("the run has no tensor named {name:?}; the nearest is {nearest:?}")]
     NoTensor {
@@ -30,6 +49,16 @@ pub enum Error {
         written: usize,
         /// How many there are in the target.
         target: usize,
+    },
+    /// A layer, a head or a word was asked for that there is not.
+    #[error("there is no {what} {asked}: there are {there}")]
+    Detail {
+        /// What was asked for.
+        what: &'static str,
+        /// Which one, counted from 1.
+        asked: usize,
+        /// How many there are.
+        there: usize,
     },
     /// A claim about an element that its tensor does not have.
     #[error("{claim} is about element {place} of {tensor}, which is {shape:?}")]

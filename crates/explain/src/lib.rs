@@ -3,9 +3,11 @@
 //! A [`Trace`] holds the named tensors of one run, taken by the graph's tap pass. A [`Walkthrough`] puts them in order:
 //! steps with a title, sentences, tensors, and the [`Claim`]s of a text about them, each judged. Renderers write a
 //! walkthrough out: [`Terminal`] for people, [`json`] for programs. [`document2`] is the first walkthrough: its data lies
-//! beside it, and nothing else here knows of it. A [`Tour`] walks through any model that writes, with any text. [`Expected`] compares a run with tensors that were saved elsewhere.
+//! beside it, and nothing else here knows of it. A [`Tour`] follows any text through any model. [`Expected`] compares a run with
+//! tensors that were saved elsewhere.
 //!
-//! No number that is shown is computed here. Each is an element of a tensor that the engine made.
+//! No number that is shown is computed here. Each is an element of a tensor that the engine made. No formula is written by hand:
+//! each is made from the operation that ran, and a test evaluates it again from the numbers that are shown.
 //!
 //! ```
 //! use glassformer_explain::{Lang, Paint, Terminal, document2};
@@ -19,7 +21,10 @@
 
 mod claim;
 pub mod document2;
+mod equation;
 mod error;
+mod follow;
+mod names;
 mod render;
 mod text;
 mod tour;
@@ -28,10 +33,12 @@ mod verify;
 mod walkthrough;
 
 pub use claim::{Claim, Judged, OwnPlace, OwnTruth, Place, Relation, Verdict};
+pub use equation::{Equation, Operand};
 pub use error::Error;
+pub use follow::{Follow, Followed};
 pub use render::{Paint, Terminal, json};
 pub use text::{Lang, Text};
-pub use tour::{Detail, Tour};
-pub use trace::{Axis, Trace, Traced};
+pub use tour::{Candidate, Choice, Detail, Ending, Look, Seen, Summary, Token, Tour};
+pub use trace::{Axis, Likely, Trace, Traced};
 pub use verify::{Expected, Mismatch, Verification};
 pub use walkthrough::{Fact, Labels, Layout, Score, Shown, Step, Style, Walkthrough, Words};

@@ -5,15 +5,26 @@ use std::sync::Arc;
 
 use glassformer_engine::{Forward, Sequence};
 use glassformer_formula::Head;
-use glassformer_graph::ops::{AttendShow, Keys, Softmax};
+use glassformer_graph::ops::{Activate, Activation, AttendShow, Keys, Softmax};
 use glassformer_graph::{Backend, Builder, Graph, Leaf, Op, Rows, Shape, Side, Value, tap};
 use glassformer_model::{Model, Purpose};
 use glassformer_tensor::Tensor;
 
 use crate::Error;
 
-/// The name under which the softmax over the vocabulary stands in a trace.
+/// The name under which probabilities stand in a trace: what scores of words, classes or tags mean.
 pub const PROBABILITIES: &str = "probabilities";
+
+/// What turns the scores of a head into probabilities.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Likely {
+    /// A softmax along each row: one of all is right.
+    Softmax,
+    /// A sigmoid of each: every one is right or wrong by itself.
+    Sigmoid,
+    /// Nothing: scores are what is asked for.
+    Scores,
+}
 
 /// What one axis of a tensor counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +54,8 @@ pub struct Traced {
 #[derive(Clone, Debug)]
 pub struct Trace {
     model: Model,
+    graph: Arc<Graph>,
+    sequence: Sequence,
     values: Vec<Traced>,
     outputs: Vec<(String, String)>,
 }
@@ -54,13 +67,25 @@ impl Trace {
     /// # Errors
     /// If the model cannot run the sequence.
     pub fn run(model: &Model, backend: &dyn Backend, sequence: &Sequence) -> Result<Self, Error> {
-        let words = match model.formula().head {
+        let likely = match model.formula().head {
             // What the second calls scores are logarithms of probabilities already; their softmax is what they stand for.
-            Head::Words { .. } | Head::Adaptive { .. } => true,
-            Head::Rows | Head::Classes { .. } | Head::Tags { .. } | Head::Spans => false,
+            Head::Words { .. } | Head::Adaptive { .. } => Likely::Softmax,
+            Head::Rows | Head::Classes { .. } | Head::Tags { .. } | Head::Spans => Likely::Scores,
         };
-        let graph = model.graph(Purpose::Whole)?;
-        let graph = if words { with_probabilities(&graph)? } else { Graph::clone(&graph) };
+        Self::likely(model, backend, sequence, likely)
+    }
+
+    /// The same, where `likely` says what the head's scores mean.
+    ///
+    /// # Errors
+    /// If the model cannot run the sequence, or has no head that scores.
+    pub fn likely(
+        model: &Model,
+        backend: &dyn Backend,
+        sequence: &Sequence,
+        likely: Likely,
+    ) -> Result<Self, Error> {
+        let graph = with_probabilities(&*model.graph(Purpose::Whole)?, likely)?;
         let names = computed(&graph);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let tapped = Arc::new(tap::tap(&graph, &names)?);
@@ -74,7 +99,23 @@ impl Trace {
         };
         let values = names.iter().filter_map(traced).collect();
         let node = |(name, value): &(String, Value)| (name.clone(), graph.info(*value).name.clone());
-        Ok(Self { model: model.clone(), values, outputs: graph.outputs().iter().map(node).collect() })
+        let outputs = graph.outputs().iter().map(node).collect();
+        Ok(Self { model: model.clone(), graph: tapped, sequence: sequence.clone(), values, outputs })
+    }
+
+    /// The graph that ran: the model's with every value and the inside of every attention as outputs.
+    pub fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// What the model read.
+    pub fn sequence(&self) -> &Sequence {
+        &self.sequence
+    }
+
+    /// How many tokens the source and the target have.
+    pub(crate) fn lengths(&self) -> [usize; 2] {
+        [self.sequence.source.len(), self.sequence.target.len()]
     }
 
     /// The model that ran.
@@ -111,11 +152,16 @@ impl Trace {
     }
 }
 
-/// `graph` with the softmax of its logits behind it.
-fn with_probabilities(graph: &Graph) -> Result<Graph, Error> {
+/// `graph` with what its logits mean behind them.
+fn with_probabilities(graph: &Graph, likely: Likely) -> Result<Graph, Error> {
+    let op: Op = match likely {
+        Likely::Scores => return Ok(graph.clone()),
+        Likely::Softmax => Softmax.into(),
+        Likely::Sigmoid => Activate { act: Activation::Sigmoid }.into(),
+    };
     let logits = graph.value("logits")?;
     let mut build = Builder::extend(graph.clone());
-    build.add_at(PROBABILITIES, Softmax, &[logits])?;
+    build.add_at(PROBABILITIES, op, &[logits])?;
     Ok(build.finish())
 }
 

@@ -3,13 +3,17 @@
 use glassformer_graph::Side;
 use serde::Serialize;
 
-use crate::{Axis, Error, Judged, Text, Trace, Verdict};
+use crate::equation::Operand;
+use crate::{Axis, Error, Judged, Summary, Text, Trace, Verdict};
 
 /// A run, told in order.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Walkthrough {
     /// What is told.
     pub title: Text,
+    /// All of it on one screen, where a text was followed through a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
     /// The steps.
     pub steps: Vec<Step>,
 }
@@ -79,13 +83,33 @@ pub enum Labels {
     Heads(usize),
 }
 
+impl Labels {
+    /// Those of these places.
+    fn only(&self, places: &[usize]) -> Self {
+        match self {
+            Self::Names(names) => Self::Names(places.iter().map(|&place| names[place].clone()).collect()),
+            Self::Count(_) => Self::Count(places.len()),
+            Self::Heads(_) => Self::Heads(places.len()),
+        }
+    }
+}
+
 /// A tensor with all that a renderer needs.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Shown {
     /// The tensor's name in the engine.
     pub name: String,
-    /// What the text calls it: `Q = X · W_Q`.
+    /// What it is called, and what it is: `Q = X · W_Q`.
     pub symbol: String,
+    /// What the symbols at the right of `=` stand for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub operands: Vec<Operand>,
+    /// Which rows of the tensor are shown, where not all are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rows: Option<Vec<usize>>,
+    /// Which places along its last axis are shown, where not all are.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub columns: Option<Vec<usize>>,
     /// How it is best looked at.
     pub style: Style,
     /// Whether rows and columns were exchanged for showing it.
@@ -121,12 +145,47 @@ impl Shown {
         Ok(Self {
             name: traced.name,
             symbol: symbol.to_owned(),
+            operands: Vec::new(),
+            rows: None,
+            columns: None,
             style: Style::Matrix,
             layout: Layout::AsHeld,
             shape,
             labels,
             numbers: traced.tensor.into_data(),
         })
+    }
+
+    /// Only these rows: places along the first axis.
+    #[must_use]
+    pub fn rows(mut self, rows: Vec<usize>) -> Self {
+        let size: usize = self.shape.iter().skip(1).product();
+        self.numbers =
+            rows.iter().flat_map(|row| &self.numbers[row * size..(row + 1) * size]).copied().collect();
+        if let Some(first) = self.shape.first_mut() {
+            *first = rows.len();
+        }
+        if let Some(labels) = self.labels.first_mut() {
+            *labels = labels.only(&rows);
+        }
+        self.rows = Some(rows);
+        self
+    }
+
+    /// Only these columns: places along the last axis.
+    #[must_use]
+    pub fn columns(mut self, columns: Vec<usize>) -> Self {
+        let Some(width) = self.shape.last().copied().filter(|width| *width > 0) else { return self };
+        let rows = self.numbers.chunks(width);
+        self.numbers = rows.flat_map(|row| columns.iter().map(|&column| row[column])).collect();
+        if let Some(last) = self.shape.last_mut() {
+            *last = columns.len();
+        }
+        if let Some(labels) = self.labels.last_mut() {
+            *labels = labels.only(&columns);
+        }
+        self.columns = Some(columns);
+        self
     }
 
     /// The same matrix with rows and columns exchanged; anything but a matrix stays as it is.
@@ -192,6 +251,9 @@ mod tests {
         let shown = Shown {
             name: "w".into(),
             symbol: "W".into(),
+            operands: Vec::new(),
+            rows: None,
+            columns: None,
             style: Style::Matrix,
             layout: Layout::AsHeld,
             shape: vec![2, 3],

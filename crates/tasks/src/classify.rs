@@ -31,8 +31,8 @@ pub struct Label {
 }
 
 /// What scores mean, as `problem_type` says or the number of labels suggests.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Problem {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Problem {
     /// One label is right.
     Single,
     /// Each label is right or wrong by itself; a single one always is.
@@ -72,7 +72,11 @@ impl Reader {
         Ok(results)
     }
 
-    fn problem(&self) -> Result<Problem, Error> {
+    /// What the scores of the model's classes mean.
+    ///
+    /// # Errors
+    /// If its configuration says something that is not known.
+    pub fn problem(&self) -> Result<Problem, Error> {
         match self.checkpoint().config.get("problem_type").and_then(|value| value.as_str()) {
             Some("regression") => Ok(Problem::Measure),
             Some("single_label_classification") | None if self.checkpoint().labels.len() != 1 => {

@@ -45,7 +45,7 @@ mod writer;
 pub use answer::{Answer, Found, Unanswerable};
 pub use card::{Card, Stored};
 pub use chat::{Chat, Role};
-pub use classify::{Classify, Label};
+pub use classify::{Classify, Label, Problem};
 pub use compare::Comparison;
 pub use decoding::{decoding, read as read_decoding, stop_strings};
 pub use embed::{Embed, Prompt};

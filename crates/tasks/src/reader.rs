@@ -9,7 +9,7 @@ use glassformer_formula::{Formula, Head, Input as Rows};
 use glassformer_graph::{Backend, Rows as Kind};
 use glassformer_tokens::{Encoding, Part, Tokenizer};
 
-use crate::Error;
+use crate::{Error, Input, Long};
 
 /// A batch ends with the text that brings it to so many rows: enough to keep every core at matrix products, and little
 /// enough that its activations do not outgrow the weights.
@@ -66,6 +66,21 @@ impl Reader {
     /// How many tokens it can read at once, special ones included, where there is a limit.
     pub fn longest(&self) -> Option<usize> {
         longest(&self.checkpoint, Some(&self.tokenizer))
+    }
+
+    /// What the model reads of `input`: its tokens, and the sequence that they are a part of.
+    ///
+    /// # Errors
+    /// If there is nothing in it, or it is longer than the model reads.
+    pub fn read(&self, input: Input<'_>) -> Result<(Encoding, Sequence), Error> {
+        let encoding = self.encode(&[input], Long::Refuse, self.longest())?.remove(0);
+        let sequence = self.sequence(&encoding, Asked::All)?;
+        Ok((encoding, sequence))
+    }
+
+    /// Whether the model marks the first and the last token of an answer: by a head for that, or by two tags that mean it.
+    pub fn marks_answers(&self) -> bool {
+        marks_answers(&self.checkpoint)
     }
 
     /// Runs `texts` in batches and hands each its rows of the output `name`: all of those that the head was asked about, or the

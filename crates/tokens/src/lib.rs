@@ -44,6 +44,7 @@ mod library;
 mod open;
 mod pieced;
 mod pieces;
+mod readable;
 mod stream;
 mod tokenizer;
 mod vocabulary;

@@ -230,6 +230,14 @@ impl Tokenizer {
         }
     }
 
+    /// Whether the vocabulary spells bytes as letters of a table.
+    pub(crate) fn spells_bytes(&self) -> bool {
+        match &self.engine {
+            Engine::Library(library) => library.spells_bytes,
+            Engine::Pieced(_) => false,
+        }
+    }
+
     /// Where `tokenizer.json` wants texts to be cut, in tokens. It is reported here and applied nowhere.
     pub fn max_length(&self) -> Option<usize> {
         match &self.engine {

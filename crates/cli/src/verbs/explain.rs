@@ -1,73 +1,86 @@
-//! `glassformer explain`: a run of any model that writes, or document 2, replayed.
+//! `glassformer explain`: a text followed through any model, or the worked example, replayed.
 
-use glassformer::explain::{Detail, Terminal, Tour, Walkthrough, document2, json};
-use glassformer::tasks::{self, silent};
-use glassformer::tokens::Special;
-use glassformer::{Decoding, Finish, Writer};
+use glassformer::explain::{Detail, Follow, Followed, Terminal, Walkthrough, document2, json};
+use glassformer::formula::Head;
+use glassformer::{Reader, Writer, tasks};
 
 use crate::args::Explain;
 use crate::console::{Console, language, result, width};
 use crate::failure::Failure;
-use crate::load;
-
-/// A walk tells every number of every word; nobody reads that of a page.
-const MOST_TOKENS: usize = 256;
+use crate::{load, pager};
 
 pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
     let walkthrough = match &args.text {
-        Some(text) => tour(args, text, &load::exact_writer(args.model.as_deref(), console)?, console)?,
+        Some(text) => follow(args, text, console)?,
         None => document2::walkthrough(&console.exact_backend())?,
     };
+    if args.json {
+        let faulty = |error| Failure::new(format!("cannot write JSON: {error}"), "please report this");
+        let write = if args.errata { json::errata } else { json::render };
+        return result(&(write(&walkthrough).map_err(faulty)? + "\n"));
+    }
     let terminal = Terminal { lang: language(args.lang), paint: console.result_paint(), width: width() };
-    let text = match (args.json, args.errata) {
-        (true, _) => {
-            let faulty = |error| Failure::new(format!("cannot write JSON: {error}"), "please report this");
-            json::render(&walkthrough).map_err(faulty)? + "\n"
-        }
-        (false, true) => terminal.errata(&walkthrough),
-        (false, false) => terminal.render(&walkthrough),
-    };
-    result(&text)
+    let text = if args.errata { terminal.errata(&walkthrough) } else { terminal.render(&walkthrough) };
+    if args.no_pager { result(&text) } else { pager::show(&text) }
 }
 
-/// What `writer` makes of `text` by its usual search, but without drawing, and every number on the way.
-fn tour(args: &Explain, text: &str, writer: &Writer, console: &Console) -> Result<Walkthrough, Failure> {
+/// What the model makes of the text, and how.
+fn follow(args: &Explain, text: &str, console: &Console) -> Result<Walkthrough, Failure> {
     if text.trim().is_empty() {
-        return Err(Failure::new(
-            "the text is empty",
-            "give a sentence, or no text at all to replay document 2",
-        ));
+        let hint = "give a sentence, or no text at all to replay the worked example";
+        return Err(Failure::new("the text is empty", hint));
     }
-    let read = writer.tokenizer().encode(text, Special::Add)?.ids;
-    if read.len() > MOST_TOKENS {
-        let found = format!("the text has {} tokens", read.len());
-        return Err(Failure::new(found, format!("a walk takes {MOST_TOKENS} at most; give a sentence")));
-    }
-    let mut options = writer.usual();
-    let (most, beams) = (usize::from(args.max_new_tokens), options.decoding.beams);
-    // Which beam is the best is known at the end alone. Of the most likely tokens the first ones are enough.
-    let max_new_tokens = if beams > 1 { options.decoding.max_new_tokens } else { Some(most) };
-    options.decoding = Decoding { returns: 1, sampling: None, max_new_tokens, ..options.decoding };
-    let written = writer.generate(&[text], &options, &mut silent).map_err(|error| match error {
-        tasks::Error::Long { .. } => Failure::new(error.to_string(), "give a shorter text"),
-        error => error.into(),
-    });
-    let mut written = written?.remove(0).remove(0);
-    let goes_on = written.finish == Finish::Length || written.ids.len() > most;
-    written.ids.truncate(most);
-    let count = written.ids.len();
-    if goes_on {
-        console.note(&format!("the answer goes on after {count} tokens; --max-new-tokens tells more"));
-    }
-    let (source, mut target) = if writer.reads_source() {
-        (read, options.decoding.start.into_iter().collect())
-    } else {
-        (Vec::new(), read)
+    let number = |asked: Option<std::num::NonZeroUsize>| asked.map(usize::from);
+    let detail = match (number(args.layer), number(args.head), number(args.step)) {
+        _ if args.full => Detail::All,
+        (None, None, None) => Detail::Summary,
+        (layer, head, word) => Detail::Part { layer, head, word },
     };
-    target.append(&mut written.ids);
-    let token = |id: u32| writer.tokenizer().token(id).map_or_else(|| id.to_string(), str::to_owned);
-    let detail = if args.full { Detail::All } else { Detail::First };
-    let answer = written.text.trim();
-    let tour = Tour { text, answer, source, target, written: count, beams, token: &token, detail };
-    Ok(tour.walk(&writer.checkpoint().model, &console.exact_backend())?)
+    let follow = Follow {
+        text,
+        second: args.second.as_deref(),
+        max_new_tokens: usize::from(args.max_new_tokens),
+        detail,
+    };
+    let backend = console.exact_backend();
+    Ok(match open(args, console)? {
+        Opened::Writer(writer) => {
+            let Followed { walkthrough, goes_on } = follow.written(&writer, &backend)?;
+            if let Some(count) = goes_on {
+                console
+                    .note(&format!("the answer goes on after {count} tokens; --max-new-tokens tells more"));
+            }
+            walkthrough
+        }
+        Opened::Reader(reader) => follow.read(&reader, &backend)?,
+    })
+}
+
+/// A model with its tokenizer, by what it does with texts.
+enum Opened {
+    Writer(Box<Writer>),
+    Reader(Box<Reader>),
+}
+
+fn open(args: &Explain, console: &Console) -> Result<Opened, Failure> {
+    let Some(path) = load::own(args.model.as_deref()) else {
+        return Ok(Opened::Writer(Box::new(load::exact_writer(None, console)?)));
+    };
+    let checkpoint = load::checkpoint(path, console)?;
+    let formula = checkpoint.model.formula();
+    let words = matches!(formula.head, Head::Words { .. } | Head::Adaptive { .. });
+    if words && formula.target.is_some() {
+        return Ok(Opened::Writer(Box::new(load::exact_writer(Some(path), console)?)));
+    }
+    let backend = std::sync::Arc::new(console.exact_backend());
+    let reader = match formula.head {
+        // What such a model is for is a vector of the text: pooled as its files say.
+        Head::Rows => Reader::open_for_embedding(path, backend)?,
+        Head::Words { .. }
+        | Head::Adaptive { .. }
+        | Head::Classes { .. }
+        | Head::Tags { .. }
+        | Head::Spans => Reader::new(checkpoint, tasks::tokenizer(path)?, backend)?,
+    };
+    Ok(Opened::Reader(Box::new(reader)))
 }

@@ -1,10 +1,14 @@
-//! The walkthrough's order: the encoder's steps once, the decoder's steps once for each word.
+//! The walkthrough's order: the encoder's steps once, the decoder's steps once for each word. The script names what it shows; what
+//! stands behind `=` is made from the operation that ran.
+
+use std::collections::HashMap;
 
 use glassformer_formula::print;
 use glassformer_model::Model;
 use serde::Deserialize;
 
 use super::{END, Origin, SEED, SOURCE, START, TARGET, origins, read, word};
+use crate::equation::Equations;
 use crate::{Error, Fact, Judged, Layout, Shown, Step, Style, Text, Trace, Walkthrough, Words};
 
 /// The sentences, as `steps.toml` holds them.
@@ -69,6 +73,7 @@ enum Facts {
 #[serde(deny_unknown_fields)]
 struct Exhibit {
     tensor: String,
+    /// What the document calls it.
     symbol: String,
     #[serde(default)]
     style: Style,
@@ -80,6 +85,7 @@ struct Exhibit {
 struct Moment<'a> {
     model: &'a Model,
     trace: &'a Trace,
+    equations: Equations<'a>,
     answer: &'a [u32],
     /// How many words were written before.
     written: usize,
@@ -93,9 +99,12 @@ pub(super) fn tell(
     claims: Vec<Judged>,
 ) -> Result<Walkthrough, Error> {
     let script: Script = read("steps.toml", include_str!("steps.toml"))?;
+    let exhibits = script.encoder.iter().chain(&script.decoder).flat_map(|scene| &scene.show);
+    let names =
+        exhibits.map(|exhibit| (exhibit.tensor.clone(), exhibit.symbol.clone())).collect::<HashMap<_, _>>();
     let mut steps = Vec::new();
     for (written, trace) in traces.iter().enumerate() {
-        let moment = Moment { model, trace, answer, written };
+        let moment = Moment { model, trace, equations: Equations::of(trace, &names), answer, written };
         let scenes = if written == 0 { &script.encoder[..] } else { &[] };
         for scene in scenes.iter().chain(&script.decoder) {
             steps.push(moment.step(scene)?);
@@ -111,16 +120,19 @@ pub(super) fn tell(
             || Error::Data { file: "claims.toml", why: format!("{}: no such step", judged.claim.id) };
         place.ok_or_else(no_step)?.claims.push(judged);
     }
-    Ok(Walkthrough { title: script.title, steps })
+    Ok(Walkthrough { title: script.title, summary: None, steps })
 }
 
 impl Moment<'_> {
     fn step(&self, scene: &Scene) -> Result<Step, Error> {
         let words = self.words();
         let show = |exhibit: &Exhibit| -> Result<Shown, Error> {
-            let symbol = self.fill(&Text::same(&exhibit.symbol)).en;
+            let (symbol, operands) = match self.equations.equation(&exhibit.tensor) {
+                Some((equation, _)) => (equation.text, equation.operands),
+                None => (exhibit.symbol.clone(), Vec::new()),
+            };
             let shown = Shown::of(self.trace, &exhibit.tensor, &symbol, &words)?;
-            let shown = Shown { style: exhibit.style, ..shown };
+            let shown = Shown { style: exhibit.style, operands, ..shown };
             Ok(match exhibit.layout {
                 Layout::AsHeld => shown,
                 Layout::Transposed => shown.transposed(),

@@ -5,6 +5,7 @@ mod ink;
 pub mod json;
 mod layout;
 mod numbers;
+mod summary;
 mod tensor;
 mod terminal;
 

@@ -22,8 +22,9 @@ impl Terminal {
             (Style::Bars, [.., width]) => self.bars(out, shown, *width),
             (Style::Matrix | Style::Heat, [rows, keys, heads]) => {
                 for head in 0..*heads {
-                    if *heads > 1 {
-                        let head = format!("{}{} {}", " ".repeat(MATRIX), self.say("head", "头"), head + 1);
+                    let number = shown.columns.as_ref().map_or(head, |columns| columns[head]) + 1;
+                    if *heads > 1 || shown.columns.is_some() {
+                        let head = format!("{}{} {number}", " ".repeat(MATRIX), self.say("head", "头"));
                         out.push(self.ink(Ink::Faint, &head));
                     }
                     let numbers: Vec<f32> =
@@ -110,7 +111,9 @@ mod tests {
         let count = shape.iter().product::<usize>();
         let numbers = (0..count).map(|k| k as f32 / 10.0).collect();
         let (name, symbol) = ("a.b".to_owned(), "A".to_owned());
-        Shown { name, symbol, style, layout: Layout::AsHeld, shape: shape.to_vec(), labels, numbers }
+        let (operands, rows, columns) = (Vec::new(), None, None);
+        let (layout, shape) = (Layout::AsHeld, shape.to_vec());
+        Shown { name, symbol, operands, rows, columns, style, layout, shape, labels, numbers }
     }
 
     fn lines(shown: &Shown) -> Vec<String> {

@@ -6,9 +6,15 @@ use super::layout::{columns, left, wrap};
 use crate::{Fact, Lang, Step, Walkthrough};
 
 impl Terminal {
-    /// The whole walkthrough, and at its end what the text got wrong.
+    /// The whole walkthrough: the summary, the steps, and at its end what the text got wrong.
     pub fn render(&self, walkthrough: &Walkthrough) -> String {
         let mut out = Vec::new();
+        if let Some(summary) = &walkthrough.summary {
+            self.summary(&mut out, summary);
+            if walkthrough.steps.is_empty() {
+                self.more(&mut out, summary);
+            }
+        }
         for step in &walkthrough.steps {
             self.step(&mut out, step);
         }

@@ -36,6 +36,8 @@ pub(crate) struct Library {
     pub truncation: Option<usize>,
     /// Whether the text of some tokens is the beginning of the text of more tokens.
     pub growth: Growth,
+    /// Whether the vocabulary spells bytes as letters of a table (`ByteLevel`).
+    pub spells_bytes: bool,
 }
 
 /// How the text of tokens changes when another token follows.
@@ -92,7 +94,8 @@ impl Library {
             other => other,
         })?;
         let truncation = outline.truncation.map(|truncation| truncation.max_length);
-        Ok(Self { inner, truncation, growth: growth(&outline.decoder) })
+        let spells_bytes = kinds(&outline.decoder).contains(&"ByteLevel");
+        Ok(Self { inner, truncation, growth: growth(&outline.decoder), spells_bytes })
     }
 
     /// From a JSON value that this crate has made.
@@ -203,23 +206,29 @@ fn added(token: &Token) -> AddedToken {
 
 /// What is known of a decoder: see [`Growth`].
 fn growth(decoder: &Value) -> Growth {
-    let kind = |value: &Value| value.get("type").and_then(Value::as_str).unwrap_or("").to_owned();
-    match kind(decoder).as_str() {
-        "ByteLevel" | "WordPiece" | "Metaspace" | "BPEDecoder" => Growth::Appends,
-        "" if decoder.is_null() => Growth::Appends,
-        "Sequence" => {
-            let all: Vec<&Value> =
-                decoder.get("decoders").and_then(Value::as_array).into_iter().flatten().collect();
-            // As Llama 2 has it: tokens one by one, then bytes, then all in one, then a space less at the beginning.
-            let kinds: Vec<String> = all.iter().map(|part| kind(part)).collect();
-            let strip_right = all.iter().any(|part| part.get("stop").is_some_and(|stop| *stop != 0));
-            match kinds.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-                ["Replace", "ByteFallback", "Fuse"] => Growth::AppendsAfterBytes,
-                ["Replace", "ByteFallback", "Fuse", "Strip"] if !strip_right => Growth::AppendsAfterBytes,
-                ["Replace"] | ["Replace", "Fuse"] => Growth::Appends,
-                _ => Growth::Unknown,
-            }
+    if decoder.is_null() {
+        return Growth::Appends;
+    }
+    let parts = decoder.get("decoders").and_then(Value::as_array).into_iter().flatten();
+    let strip_right = parts.into_iter().any(|part| part.get("stop").is_some_and(|stop| *stop != 0));
+    match kinds(decoder)[..] {
+        ["ByteLevel" | "WordPiece" | "Metaspace" | "BPEDecoder" | "Replace"] | ["Replace", "Fuse"] => {
+            Growth::Appends
         }
+        // As Llama 2 has it: tokens one by one, then bytes, then all in one, then a space less at the beginning.
+        ["Replace", "ByteFallback", "Fuse"] => Growth::AppendsAfterBytes,
+        ["Replace", "ByteFallback", "Fuse", "Strip"] if !strip_right => Growth::AppendsAfterBytes,
         _ => Growth::Unknown,
+    }
+}
+
+/// The steps of a decoder.
+fn kinds(decoder: &Value) -> Vec<&str> {
+    let kind = |value| Value::get(value, "type").and_then(Value::as_str).unwrap_or("");
+    match kind(decoder) {
+        "Sequence" => {
+            decoder.get("decoders").and_then(Value::as_array).into_iter().flatten().map(kind).collect()
+        }
+        alone => vec![alone],
     }
 }

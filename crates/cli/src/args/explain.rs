@@ -1,0 +1,65 @@
+//! What `explain` understands.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::ValueEnum;
+
+pub const EXPLAIN: &str = "\
+Examples:
+  glassformer explain \"The cat sat\"                     one screen: tokens, who looks at whom, what each word was chosen from
+  glassformer explain --layer 1 --head 2 \"The cat sat\"  every number of one head
+  glassformer explain --step 1 \"The cat sat\"            how the first word was written
+  glassformer explain --model FOLDER --max-new-tokens 3 \"Once upon a time\"
+  glassformer explain --model FOLDER \"The cat [MASK] on the mat.\"
+  glassformer explain --model FOLDER \"Where did the cat sit?\" \"The cat sat on the mat.\"
+  glassformer explain --lang zh                         a translation worked out by hand, and what is wrong in it
+  glassformer explain --errata --json
+";
+
+#[derive(clap::Args)]
+pub struct Explain {
+    /// What the model reads; without it, a worked example of \"The cat sat\" is replayed, and every number that it printed is checked
+    #[arg(value_name = "TEXT")]
+    pub text: Option<String>,
+    /// The second text of a pair: the context of a question, a hypothesis
+    #[arg(value_name = "SECOND")]
+    pub second: Option<String>,
+    /// The model: a folder, or a .gguf file; if not given, en-zh, the translator that is part of this program
+    #[arg(long, value_name = "MODEL", requires = "text")]
+    pub model: Option<PathBuf>,
+    /// Every number of this layer, counted from 1
+    #[arg(long, value_name = "N", requires = "text")]
+    pub layer: Option<NonZeroUsize>,
+    /// Every number of this head, in the layers that are shown
+    #[arg(long, value_name = "N", requires = "text")]
+    pub head: Option<NonZeroUsize>,
+    /// How this word was written: its row in the layers that are shown, and what it was chosen from
+    #[arg(long, value_name = "N", requires = "text")]
+    pub step: Option<NonZeroUsize>,
+    /// Every number of everything
+    #[arg(long, requires = "text", conflicts_with_all = ["layer", "head", "step"])]
+    pub full: bool,
+    /// The most tokens that are written
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=256), requires = "text")]
+    pub max_new_tokens: u16,
+    /// The language; auto follows `LC_ALL`, `LC_MESSAGES` and `LANG`
+    #[arg(long, value_enum, default_value_t = Language::Auto)]
+    pub lang: Language,
+    /// Only the numbers that the worked example gets wrong
+    #[arg(long, conflicts_with = "text")]
+    pub errata: bool,
+    /// Print it all at once; otherwise, on a terminal, what is longer than that goes to `PAGER`, or to less
+    #[arg(long)]
+    pub no_pager: bool,
+    /// Results as JSON, in both languages: summary, steps, tensors, claims and verdicts
+    #[arg(long)]
+    pub json: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Language {
+    Auto,
+    En,
+    Zh,
+}
