@@ -11,7 +11,7 @@ use glassformer_graph::ops::{
     Activation, Attend, Ids, NormKind, Pairing, Pattern, Pooling, Reach, Relative, Rotate, Shown as What,
     Sinusoid, Spread, Who,
 };
-use glassformer_graph::{Graph, Node, Op, Origin, Rows, Value};
+use glassformer_graph::{Graph, Node, Op, Origin, Value};
 use serde::Serialize;
 
 use crate::names::{subscript, symbols};
@@ -64,14 +64,6 @@ impl<'t> Equations<'t> {
     pub fn of(trace: &'t Trace, given: &HashMap<String, String>) -> Self {
         let graph = trace.graph();
         Self { graph, symbols: symbols(graph, given), lengths: trace.lengths() }
-    }
-
-    /// What `name` is called.
-    pub fn symbol(&self, name: &str) -> String {
-        match self.graph.value(name) {
-            Ok(value) => self.symbols[value.0].clone(),
-            Err(_) => name.to_owned(),
-        }
     }
 
     /// The formula of the value `name`, and the numbers that it needs and that stand nowhere else. Weights have none, and neither has

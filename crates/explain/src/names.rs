@@ -87,7 +87,9 @@ impl Names<'_> {
             (false, true) if base == "F" && path.part == "norm" => return "M".to_owned(),
             (false, _) => base,
         };
-        let scope = format!("{:?} {:?} {}", path.side, path.layer, path.part);
+        // What stands in no sublayer stands beside all others of its layer that do not.
+        let part = if path.part == path.last { "" } else { path.part };
+        let scope = format!("{:?} {:?} {part}", path.side, path.layer);
         let times = self.taken.entry((scope, base.clone())).or_default();
         *times += 1;
         primed(&base, *times - 1)

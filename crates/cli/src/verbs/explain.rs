@@ -1,6 +1,6 @@
 //! `glassformer explain`: a text followed through any model, or the worked example, replayed.
 
-use glassformer::explain::{Detail, Follow, Followed, Terminal, Walkthrough, document2, json};
+use glassformer::explain::{Detail, Follow, Followed, Terminal, Walkthrough, json, worked_example};
 use glassformer::formula::Head;
 use glassformer::{Reader, Writer, tasks};
 
@@ -12,7 +12,7 @@ use crate::{load, pager};
 pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
     let walkthrough = match &args.text {
         Some(text) => follow(args, text, console)?,
-        None => document2::walkthrough(&console.exact_backend())?,
+        None => worked_example::walkthrough(&console.exact_backend())?,
     };
     if args.json {
         let faulty = |error| Failure::new(format!("cannot write JSON: {error}"), "please report this");

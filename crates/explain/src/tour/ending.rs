@@ -1,5 +1,7 @@
 //! What came of a text, step by step: each word with those that it was chosen from, the class, the tags, the span.
 
+use std::collections::HashSet;
+
 use super::{Ending, Telling};
 use crate::equation::Equations;
 use crate::trace::PROBABILITIES;
@@ -10,7 +12,11 @@ pub(super) const CANDIDATES: usize = 5;
 
 impl Telling<'_> {
     /// The steps after the layers.
-    pub(super) fn endings(&self, equations: &Equations<'_>) -> Result<Vec<Step>, Error> {
+    pub(super) fn endings(
+        &self,
+        equations: &Equations<'_>,
+        seen: &mut HashSet<String>,
+    ) -> Result<Vec<Step>, Error> {
         let detail = self.tour.detail;
         let mut steps = Vec::new();
         match &self.tour.ending {
@@ -28,6 +34,14 @@ impl Telling<'_> {
             }
             Ending::Classes { .. } | Ending::Tags { .. } | Ending::Span { .. } | Ending::Rows => {}
         }
+        for step in &mut steps {
+            let mut tensors = Vec::new();
+            for shown in &step.tensors {
+                tensors.extend(self.inputs(shown, seen)?);
+            }
+            tensors.append(&mut step.tensors);
+            step.tensors = tensors;
+        }
         if detail.is_whole() {
             steps.extend(self.result()?);
         }
@@ -36,9 +50,8 @@ impl Telling<'_> {
 
     /// How the word number `word` was written.
     fn word(&self, equations: &Equations<'_>, word: usize, opens: bool) -> Result<Step, Error> {
-        let Ending::Written { count, beams, .. } = self.tour.ending else { return Err(no_words()) };
         let target = &self.tour.sequence.target;
-        let at = target.len() - count + word - 1;
+        let at = target.len() - self.tour.ending.count() + word - 1;
         let chosen = target[at];
         let mut best = self.best(at - 1, CANDIDATES)?;
         if !best.contains(&(chosen as usize)) {
@@ -48,12 +61,6 @@ impl Telling<'_> {
         tensors.extend(self.scores(equations, at - 1, best)?);
         let before: Vec<String> = target[..at].iter().map(|&id| self.tour.name(id)).collect();
         let name = self.tour.name(chosen);
-        let search = (opens && beams > 1).then(|| Text {
-            en: format!(
-                "The search followed {beams} beams and took the best text as a whole: a word need not be the likeliest at its place."
-            ),
-            zh: format!("束搜索同时跟踪 {beams} 条路径，取整体最佳的一条：其中的词不一定是该处概率最大的。"),
-        });
         Ok(Step {
             section: format!("step.{word}"),
             chapter: opens.then(|| Text { en: "Words are written".into(), zh: "逐词写出".into() }),
@@ -61,7 +68,7 @@ impl Telling<'_> {
                 en: format!("After {} comes {name}", before.join(" ")),
                 zh: format!("{} 之后是 {name}", before.join(" ")),
             },
-            text: search.into_iter().collect(),
+            text: self.note().filter(|_| opens).into_iter().collect(),
             facts: vec![Fact {
                 name: Text { en: "chosen".into(), zh: "选中".into() },
                 text: Text::same(format!("{name}  {:.4}", self.probability(at - 1, chosen as usize)?)),
@@ -181,10 +188,6 @@ impl Telling<'_> {
             claims: Vec::new(),
         }))
     }
-}
-
-fn no_words() -> Error {
-    Error::Written { written: 0, target: 0 }
 }
 
 /// The places of the largest numbers, as many as `most`, the largest first.

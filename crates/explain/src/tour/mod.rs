@@ -8,7 +8,7 @@ mod place;
 mod select;
 mod summary;
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use glassformer_engine::Sequence;
 use glassformer_formula::print;
@@ -174,23 +174,21 @@ impl Telling<'_> {
         let mut steps =
             if self.tour.detail.is_whole() { vec![self.tokens(), self.formula()] } else { Vec::new() };
         let mut chapter = String::new();
+        let mut said = Vec::new();
+        let mut seen = HashSet::new();
         for (section, names) in self.sections() {
             let place = Place::of(&section);
-            let mut tensors: Vec<Shown> = Vec::new();
-            for name in names.iter().filter(|name| self.is_told(name)) {
-                for shown in self.shown(&equations, name)? {
-                    if !tensors.iter().any(|earlier| earlier.name == shown.name) {
-                        tensors.extend(self.tour.detail.part(self, shown));
-                    }
-                }
-            }
+            let tensors = self.tensors(&equations, &names, &mut seen)?;
             if tensors.is_empty() {
                 continue;
             }
             let opens = place.chapter != chapter;
             chapter.clone_from(&place.chapter);
+            let mut text = place.text(&tensors);
+            text.retain(|note| !said.contains(note));
+            said.extend_from_slice(&text);
             steps.push(Step {
-                text: place.text(&tensors),
+                text,
                 title: place.title(&tensors),
                 chapter: opens.then(|| place.heading()),
                 section,
@@ -199,8 +197,41 @@ impl Telling<'_> {
                 claims: Vec::new(),
             });
         }
-        steps.extend(self.endings(&equations)?);
+        steps.extend(self.endings(&equations, &mut seen)?);
         Ok(steps)
+    }
+
+    /// What is told of the values `names`, each behind what its formula needs and was not `seen` yet.
+    fn tensors(
+        &self,
+        equations: &Equations<'_>,
+        names: &[String],
+        seen: &mut HashSet<String>,
+    ) -> Result<Vec<Shown>, Error> {
+        let mut tensors = Vec::new();
+        for name in names.iter().filter(|name| self.is_told(name)) {
+            for shown in self.shown(equations, name)? {
+                let Some(shown) = self.tour.detail.part(self, shown) else { continue };
+                tensors.extend(self.inputs(&shown, seen)?);
+                if seen.insert(shown.name.clone()) {
+                    tensors.push(shown);
+                }
+            }
+        }
+        Ok(tensors)
+    }
+
+    /// What the formula of `shown` needs and was not `seen` yet.
+    fn inputs(&self, shown: &Shown, seen: &mut HashSet<String>) -> Result<Vec<Shown>, Error> {
+        let mut inputs = Vec::new();
+        for operand in &shown.operands {
+            // Weights are shown nowhere, and whole vocabularies of scores only in part.
+            let is_value = self.trace.values().iter().any(|value| value.name == operand.tensor);
+            if is_value && operand.tensor != "logits" && seen.insert(operand.tensor.clone()) {
+                inputs.push(Shown::of(&self.trace, &operand.tensor, &operand.symbol, &self.words)?);
+            }
+        }
+        Ok(inputs)
     }
 
     /// The names of the values of each part of the model, in the order of computation.

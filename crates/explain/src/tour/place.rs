@@ -10,6 +10,8 @@ pub(super) fn section(name: &str) -> String {
     match (path.side, path.layer) {
         (Some(side), Some(layer)) if path.part == path.last => format!("{side}.{layer}"),
         (Some(side), Some(layer)) => format!("{side}.{layer}.{}", path.part),
+        // Computed once, where the first layer asks for them.
+        (Some(side), None) if path.part == "distances" => format!("{side}.embed"),
         (Some(side), None) => format!("{side}.{}", path.part),
         (None, _) => match path.part {
             "pooler" => "pooler".to_owned(),
@@ -62,7 +64,6 @@ impl Place {
                 Text { en: "One row for the text".into(), zh: "整段文本归为一行".into() }
             }
             (None, "head") => Text { en: "What the rows mean".into(), zh: "各行的含义".into() },
-            (None, "distances") => Text { en: format!("{en}, distances"), zh: format!("{zh}的距离") },
             (None, _) => Text { en: format!("{en}, after its layers"), zh: format!("{zh}各层之后") },
         }
     }
@@ -79,12 +80,11 @@ impl Place {
             "pooler" => ("Rows become one", "多行归为一行"),
             "head" => ("Rows become scores", "各行变为得分"),
             "norm" => ("The last norm", "最后的归一化"),
-            "distances" => ("A wave for each distance between two tokens", "两词元间每个距离各有一组波"),
             "halt" | "halted" | "result" => ("Has a token had enough?", "这个词元算够了吗？"),
             _ => ("Rows go on to the next layer", "各行进入下一层"),
         };
         let placed = self.part == "embed" && tensors.iter().any(|shown| shown.symbol.contains("P ="));
-        let waves = self.part == "embed" && tensors.iter().any(|shown| shown.symbol.contains("sin θ"));
+        let waves = self.part == "embed" && tensors.iter().any(|shown| shown.symbol.starts_with("P[p"));
         if placed || waves {
             return Text {
                 en: "Tokens become vectors, and get their positions".into(),
@@ -100,7 +100,7 @@ impl Place {
             return Vec::new();
         }
         let has = |what: &str| tensors.iter().any(|shown| shown.symbol.contains(what));
-        let notes: [(bool, &str, &str); 10] = [
+        let notes: [(bool, &str, &str); 14] = [
             (
                 has("W_E[t]"),
                 "t is a token's id, p its position counted from 0, s its segment.",
@@ -140,6 +140,28 @@ impl Place {
                 has("m · |i − j|"),
                 "The farther two tokens are apart, the less they see of each other: m is each head's slope (ALiBi).",
                 "两个词元相距越远，互相关注越少：m 是每个头的斜率（ALiBi）。",
+            ),
+            (
+                has("D[p"),
+                "D has a wave for each distance p between two tokens.",
+                "D 对两词元间的每个距离 p 各有一组波。",
+            ),
+            (
+                has("= [memory;"),
+                "Rows that are remembered from the text before stand first: i and j are counted from the first of them. At the beginning of \
+                 a text they are zero.",
+                "从前文记住的各行排在最前：i 和 j 都从其中第一行数起。文本开头处它们全为零。",
+            ),
+            (
+                has("adaptive("),
+                "Frequent words and clusters of rare words share one softmax; the words of a cluster share its part. L has the logarithms.",
+                "常用词与各个罕见词簇共用一个 softmax；簇内的词再分享该簇的那一份。L 是其对数。",
+            ),
+            (
+                has("halt("),
+                "A token that has had enough stops: halt gives the weight of this step in its result, halted the sum of what it had so far; \
+                 at the threshold τ the rest is taken and the sum is 1.",
+                "算够了的词元就停下：halt 给出这一步在结果中的权重，halted 给出此前之和；超过阈值 τ 时取走余下部分，和变为 1。",
             ),
             (
                 has("gᵢ"),

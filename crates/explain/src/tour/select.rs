@@ -1,5 +1,7 @@
 //! What of a run is told.
 
+use glassformer_graph::Side;
+
 use super::{Ending, Telling};
 use crate::names::Path;
 use crate::{Axis, Error, Shown};
@@ -52,7 +54,9 @@ impl Detail {
         let attends = path.part.starts_with("attend") || path.part.starts_with("cross");
         let of_layer = layer.is_none_or(|layer| path.layer == Some(layer - 1));
         let of_head = head.is_none() || attends && path.layer.is_some();
-        let of_word = word.is_none() || path.side != Some(glassformer_graph::Side::Source);
+        // One row asks, but all are asked: keys and values are shown whole, where a formula needs them.
+        let asked = attends && (path.last.starts_with("key") || path.last.starts_with("value"));
+        let of_word = word.is_none() || path.side != Some(Side::Source) && !asked;
         of_layer && of_head && of_word
     }
 

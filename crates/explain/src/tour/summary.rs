@@ -134,7 +134,15 @@ impl Telling<'_> {
             Look { token: self.looker(row, own), seen: seen.collect() }
         };
         let layer = Path::of(&traced.name).layer.map_or(0, |layer| layer + 1);
-        (Some(traced.name.clone()), layer, (first..rows).map(look).collect())
+        let looking: Vec<usize> = match &self.tour.ending {
+            Ending::Blanks { places } => places.clone(),
+            Ending::Written { .. }
+            | Ending::Classes { .. }
+            | Ending::Tags { .. }
+            | Ending::Span { .. }
+            | Ending::Rows => (first..rows).collect(),
+        };
+        (Some(traced.name.clone()), layer, looking.into_iter().map(look).collect())
     }
 
     /// Who looks in row `row`: for a model that writes, the word that is written there.
@@ -220,7 +228,8 @@ impl Telling<'_> {
         tensor.map_or_else(Vec::new, |traced| traced.tensor.data().iter().take(VECTOR).copied().collect())
     }
 
-    fn note(&self) -> Option<Text> {
+    /// What a reader should know of the choices.
+    pub(super) fn note(&self) -> Option<Text> {
         match self.tour.ending {
             Ending::Written { beams, .. } if beams > 1 => Some(Text {
                 en: format!(

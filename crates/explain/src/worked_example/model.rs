@@ -1,4 +1,4 @@
-//! The Transformer of document 2: its weights where it gives them, and seeded ones of our own where it does not.
+//! The Transformer of the worked example: its weights where it gives them, and seeded ones of our own where it does not.
 
 use glassformer_formula::Formula;
 use glassformer_model::{Model, initialise};
@@ -106,7 +106,7 @@ mod tests {
 
     use super::*;
     use crate::Trace;
-    use crate::document2::{SOURCE, START, answer};
+    use crate::worked_example::{SOURCE, START, answer};
 
     const STORY: [u32; 3] = [2, 3, 1];
 

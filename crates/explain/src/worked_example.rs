@@ -1,4 +1,5 @@
-//! Document 2, replayed: "The cat sat", from its tokens to 猫 坐着 `<eos>`, with the document's own numbers.
+//! A translation that an introduction to the Transformer (called the document below) works out by hand, replayed: "The cat sat", from its
+//! tokens to 猫 坐着 `<eos>`, with the document's own numbers.
 //!
 //! The data lies beside this file. `formula.toml` is the Transformer, `weights.toml` what the document gives of its weights,
 //! `claims.toml` every number that it prints, `steps.toml` the sentences. What the document leaves out is this program's own
@@ -40,7 +41,7 @@ struct Claims {
 /// If the data beside this file is broken.
 pub fn claims() -> Result<Vec<Claim>, Error> {
     let file = "claims.toml";
-    let read: Claims = read(file, include_str!("document2/claims.toml"))?;
+    let read: Claims = read(file, include_str!("worked_example/claims.toml"))?;
     Ok(read.claims)
 }
 

@@ -1,4 +1,4 @@
-//! Document 2, replayed: what is printed is kept, and whatever changes it has to be looked at.
+//! The worked example, replayed: what is printed is kept, and whatever changes it has to be looked at.
 //!
 //! The golden files hold the reference backend's numbers, which are the same on every machine. The CPU's are within their
 //! rounding of them, so the last printed digit may differ; `GLASSFORMER_BLESS=1 cargo test` writes the files anew.
@@ -6,12 +6,12 @@
 use std::path::Path;
 
 use glassformer_cpu::Cpu;
-use glassformer_explain::{Judged, Lang, Paint, Terminal, Verdict, Walkthrough, document2, json};
+use glassformer_explain::{Judged, Lang, Paint, Terminal, Verdict, Walkthrough, json, worked_example};
 use glassformer_graph::Reference;
 use glassformer_tensor::{Tolerance, compare};
 
 fn walkthrough() -> Walkthrough {
-    document2::walkthrough(&Reference).unwrap()
+    worked_example::walkthrough(&Reference).unwrap()
 }
 
 fn plain(lang: Lang) -> Terminal {
@@ -47,7 +47,7 @@ fn the_errata_are_the_golden_ones() {
 
 #[test]
 fn the_cpu_tells_the_same_story() {
-    let (reference, cpu) = (walkthrough(), document2::walkthrough(&Cpu::new(2)).unwrap());
+    let (reference, cpu) = (walkthrough(), worked_example::walkthrough(&Cpu::new(2)).unwrap());
     assert_eq!(reference.steps.len(), cpu.steps.len());
     for (expected, found) in reference.steps.iter().zip(&cpu.steps) {
         assert_eq!(
@@ -107,7 +107,7 @@ fn each_word_is_the_most_likely_one_of_its_run() {
         let shown = step.tensors.iter().find(|shown| shown.name == "probabilities").unwrap();
         let last = &shown.numbers[shown.numbers.len() - 4..];
         let largest = (0..4).max_by(|&a, &b| last[a].total_cmp(&last[b])).unwrap();
-        assert_eq!(document2::TARGET[largest], *word);
+        assert_eq!(worked_example::TARGET[largest], *word);
     }
 }
 
@@ -151,7 +151,7 @@ fn the_scores_follow_from_the_documents_own_vectors_but_the_softmax_does_not() {
 
 #[test]
 fn every_claim_has_a_name_of_its_own() {
-    let mut ids: Vec<String> = document2::claims().unwrap().into_iter().map(|claim| claim.id).collect();
+    let mut ids: Vec<String> = worked_example::claims().unwrap().into_iter().map(|claim| claim.id).collect();
     let count = ids.len();
     ids.sort();
     ids.dedup();
