@@ -18,15 +18,15 @@ pub(crate) fn symbols(graph: &Graph, given: &HashMap<String, String>) -> Vec<Str
         for (output, &value) in node.outputs.iter().enumerate() {
             symbols[value.0] = names.of(node, output, value);
         }
-        // Only the rows that the head is asked about: in a trace these are all of them.
-        if let Op::Pick(_) = node.op {
-            symbols[node.outputs[0].0] = symbols[node.inputs[0].0].clone();
-        }
     }
     for (info, symbol) in graph.values().iter().zip(&mut symbols) {
         if let Some(given) = given.get(&info.name) {
             symbol.clone_from(given);
         }
+    }
+    // Only the rows that the head is asked about: in a trace these are all of them.
+    for node in graph.nodes().iter().filter(|node| matches!(node.op, Op::Pick(_))) {
+        symbols[node.outputs[0].0] = symbols[node.inputs[0].0].clone();
     }
     symbols
 }
@@ -200,7 +200,7 @@ fn leaf(graph: &Graph, value: Value) -> String {
             "down" if gated() => "_D".into(),
             "up" => "₁".into(),
             "down" => "₂".into(),
-            "head" => "_L".into(),
+            "head" => "ₒ".into(),
             "clusters" => "_C".into(),
             "halt" => "_H".into(),
             "project" => "_X".into(),

@@ -15,7 +15,9 @@ use std::path::{Path, PathBuf};
 use evaluate::{Array, World, evaluate};
 use glassformer_cpu::Cpu;
 use glassformer_engine::Sequence;
-use glassformer_explain::{Detail, Ending, Layout, Likely, Operand, Shown, Tour, Trace, Walkthrough};
+use glassformer_explain::{
+    Detail, Ending, Layout, Likely, Operand, Shown, Tour, Trace, Walkthrough, worked_example,
+};
 use glassformer_families::{Checkpoint, open, open_for_embedding};
 use glassformer_formula::{Head, Input};
 use glassformer_graph::Side;
@@ -245,6 +247,42 @@ fn every_line_holds_for_every_architecture() {
     assert!(wrong.is_empty(), "{} of {seen} models are told wrongly:\n{}", wrong.len(), wrong.join("\n"));
     println!("{replayed} lines of {seen} models hold");
     assert!(seen > 70 && replayed > 2000, "only {replayed} lines of {seen} models were replayed");
+}
+
+/// The worked example once had lines of its own, written by hand.
+#[test]
+fn every_line_of_the_worked_example_holds() {
+    let cpu = Cpu::default();
+    let walkthrough = worked_example::walkthrough(&cpu).expect("it runs");
+    let model = worked_example::model(worked_example::SEED).expect("it is made");
+    let source: Vec<u32> = (0..worked_example::SOURCE.len() as u32).collect();
+    let mut target = vec![worked_example::START];
+    let mut runs = Vec::new();
+    while target.last() != Some(&worked_example::END) {
+        let sequence = Sequence { source: source.clone(), target: target.clone(), ..Sequence::default() };
+        let trace = Trace::run(&model, &cpu, &sequence).expect("it runs");
+        let likely = trace.get("probabilities").expect("there are some").tensor;
+        let last = &likely.data()[likely.data().len() - worked_example::TARGET.len()..];
+        let best = (0..last.len()).max_by(|&a, &b| last[a].total_cmp(&last[b])).expect("there are words");
+        target.push(best as u32);
+        runs.push(Told { model: model.clone(), sequence, trace, walkthrough: walkthrough.clone() });
+    }
+    let mut above: HashMap<&str, Array> = HashMap::new();
+    let (mut times, mut replayed): (HashMap<&str, usize>, usize) = (HashMap::new(), 0);
+    for shown in walkthrough.steps.iter().flat_map(|step| &step.tensors) {
+        // The decoder's steps are told once for each word.
+        let time = times.entry(&shown.name).or_default();
+        let run = &runs[*time];
+        *time += 1;
+        if shown.symbol.contains(" = ") {
+            run.holds(shown, &shown.symbol, &above).unwrap_or_else(|why| panic!("{}: {why}", shown.symbol));
+            replayed += 1;
+        }
+        if let Ok(traced) = run.trace.get(&shown.name) {
+            above.insert(&shown.name, array(&traced.tensor));
+        }
+    }
+    assert!(replayed > 60, "only {replayed} lines were replayed");
 }
 
 /// What is asked for in part holds as well, and needs nothing that is not shown.
