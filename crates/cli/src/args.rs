@@ -3,6 +3,7 @@
 mod bench;
 mod decode;
 mod explain;
+mod model;
 mod quantize;
 mod show;
 mod tasks;
@@ -21,6 +22,7 @@ use crate::texts::Texts;
 pub use bench::{Bench, Workload};
 pub use decode::Decode;
 pub use explain::{Explain, Language};
+pub use model::{Named, Subject};
 pub use quantize::{Quantize, To};
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
@@ -31,9 +33,9 @@ const EXAMPLES: &str = "\
 Examples:
   glassformer translate \"The cat sat\"                    English into Chinese, with the model of this program
   glassformer translate --model FOLDER \"今天天气很好。\"     a folder from a model hub, as it is
-  glassformer chat --model model.gguf                    a conversation on the terminal
+  glassformer chat model.gguf                            a conversation on the terminal
   glassformer embed --model FOLDER --file texts.txt      vectors of texts, a line each
-  glassformer show --model FOLDER                        what a model is, and what it can do
+  glassformer show FOLDER                                what a model is, and what it can do
   glassformer explain \"The cat sat\"                      every number from the words to their translation
   glassformer formula --name original                    a Transformer as one formula
 ";
@@ -48,8 +50,8 @@ Examples:
 
 const FORWARD: &str = "\
 Examples:
-  glassformer forward --model FOLDER --ids \"101 7592 102\" --out F.safetensors
-  glassformer forward --model FOLDER --ids \"5 17\" --target-ids \"2 14\" --ids \"9\" --target-ids \"2\" --out F.safetensors
+  glassformer forward FOLDER --ids \"101 7592 102\" --out F.safetensors
+  glassformer forward FOLDER --ids \"5 17\" --target-ids \"2 14\" --ids \"9\" --target-ids \"2\" --out F.safetensors
 ";
 
 const GENERATE: &str = "\
@@ -212,9 +214,8 @@ pub enum Notation {
 
 #[derive(clap::Args)]
 pub struct Forward {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Subject,
     /// Token ids of a sequence (of its source, where there are two stacks), or - for standard input; once for each sequence
     #[arg(long, value_name = "IDS", required = true)]
     pub ids: Vec<String>,
@@ -237,9 +238,8 @@ pub struct Forward {
 
 #[derive(clap::Args)]
 pub struct Generate {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Named,
     #[command(flatten)]
     pub texts: Texts,
     /// Token ids, or - for standard input: the source of an encoder-decoder, the prompt of a decoder

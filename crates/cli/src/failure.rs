@@ -167,7 +167,7 @@ impl From<tasks::Error> for Failure {
             }
             tasks::Error::Long { .. } => Self::new(error.to_string(), "shorten it, or add --truncate"),
             tasks::Error::Head { .. } => {
-                Self::new(error.to_string(), "`glassformer show --model MODEL` says what it can do")
+                Self::new(error.to_string(), "`glassformer show MODEL` says what it can do")
             }
             tasks::Error::Vocabulary { .. } => {
                 Self::new(error.to_string(), "take the tokenizer that was published with the model")

@@ -1,6 +1,6 @@
 //! From a path on the command line to a model.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -12,8 +12,13 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::progress;
 
-const LAYOUT: &str = "--model takes a folder with formula.toml and model.safetensors, one in Hugging Face layout, \
+const LAYOUT: &str = "give as model a folder with formula.toml and model.safetensors, one in Hugging Face layout, \
                       one of CTranslate2, or a .gguf file";
+
+/// Where the model lies that a verb was given. All verbs ask here, but for those that do without: see [`own`].
+pub fn path(given: Option<&Path>) -> Result<PathBuf, Failure> {
+    given.map(Path::to_owned).ok_or_else(|| Failure::new("there is no model", LAYOUT))
+}
 
 /// Opens the model at `path`.
 pub fn model(path: &Path, console: &Console) -> Result<Model, Failure> {

@@ -1,21 +1,20 @@
 //! What `bench` understands.
 
-use std::path::PathBuf;
-
 use clap::ValueEnum;
+
+use super::model::Subject;
 
 pub const BENCH: &str = "\
 Examples:
-  glassformer bench --model FOLDER                               what such models are measured at
-  glassformer bench --model FOLDER --workload decode --batch 1,8 --new 128 --json
-  glassformer bench --model FOLDER --length 5-200 --threads 1    texts of many lengths, on one core
+  glassformer bench FOLDER                               what such models are measured at
+  glassformer bench FOLDER --workload decode --batch 1,8 --new 128 --json
+  glassformer bench FOLDER --length 5-200 --threads 1    texts of many lengths, on one core
 ";
 
 #[derive(clap::Args)]
 pub struct Bench {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Subject,
     /// What is measured; what the model is for, if not given
     #[arg(long, value_enum, value_delimiter = ',')]
     pub workload: Vec<Workload>,

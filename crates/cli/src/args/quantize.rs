@@ -1,8 +1,10 @@
 //! What `quantize` understands.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::ValueEnum;
+
+use super::model::Subject;
 
 pub const QUANTIZE: &str = "\
 Examples:
@@ -15,12 +17,8 @@ Examples:
 
 #[derive(clap::Args)]
 pub struct Quantize {
-    /// The model: a folder
-    #[arg(value_name = "MODEL", required_unless_present = "model")]
-    pub path: Option<PathBuf>,
-    /// The same, as with other verbs
-    #[arg(long, value_name = "MODEL", conflicts_with = "path")]
-    pub model: Option<PathBuf>,
+    #[command(flatten)]
+    pub model: Subject,
     /// How many bits weights get; those known to be sensitive keep 32
     #[arg(long, value_enum)]
     pub to: To,
@@ -46,13 +44,6 @@ pub struct Quantize {
     /// The result as JSON
     #[arg(long)]
     pub json: bool,
-}
-
-impl Quantize {
-    /// Where the model is.
-    pub fn model(&self) -> &Path {
-        self.path.as_deref().or(self.model.as_deref()).unwrap_or(Path::new("."))
-    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

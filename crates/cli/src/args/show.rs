@@ -2,24 +2,25 @@
 
 use std::path::PathBuf;
 
+use super::model::Subject;
+
 pub const SHOW: &str = "\
 Examples:
-  glassformer show --model FOLDER
-  glassformer show --model model.gguf --tensors
-  glassformer show --model FOLDER --json
+  glassformer show FOLDER
+  glassformer show model.gguf --tensors
+  glassformer show FOLDER --json
 ";
 
 pub const VERIFY: &str = "\
 Examples:
-  glassformer forward --model FOLDER --ids \"101 7592 102\" --trace --out F.safetensors
-  glassformer verify --model OTHER --against F.safetensors
+  glassformer forward FOLDER --ids \"101 7592 102\" --trace --out F.safetensors
+  glassformer verify OTHER --against F.safetensors
 ";
 
 #[derive(clap::Args)]
 pub struct Show {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Subject,
     /// Also list every tensor
     #[arg(long)]
     pub tensors: bool,
@@ -30,9 +31,8 @@ pub struct Show {
 
 #[derive(clap::Args)]
 pub struct Verify {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Subject,
     /// Tensors to compare with: i.hidden, i.logits or i.NODE of each sequence i, and the inputs of each
     #[arg(long, value_name = "FILE")]
     pub against: PathBuf,

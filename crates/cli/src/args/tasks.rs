@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use super::model::Named;
 use crate::texts::Texts;
 
 pub const EMBED: &str = "\
@@ -40,9 +41,8 @@ Examples:
 
 #[derive(clap::Args)]
 pub struct Embed {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Named,
     #[command(flatten)]
     pub texts: Texts,
     /// The prompt to put before each text, by the name that the model's files give it; none for no prompt at all
@@ -64,9 +64,8 @@ pub struct Embed {
 
 #[derive(clap::Args)]
 pub struct Fill {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Named,
     #[command(flatten)]
     pub texts: Texts,
     /// How many words for each blank
@@ -82,9 +81,8 @@ pub struct Fill {
 
 #[derive(clap::Args)]
 pub struct Classify {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Named,
     #[command(flatten)]
     pub texts: Texts,
     /// Each text is a pair with a tab between: premise and hypothesis, query and document
@@ -103,9 +101,8 @@ pub struct Classify {
 
 #[derive(clap::Args)]
 pub struct Tag {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Named,
     #[command(flatten)]
     pub texts: Texts,
     /// How tokens become entities
@@ -135,9 +132,8 @@ pub enum Merge {
 
 #[derive(clap::Args)]
 pub struct Answer {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Named,
     #[command(flatten)]
     pub texts: Texts,
     /// The text that holds the answers; without it, each line is a question, a tab and its context

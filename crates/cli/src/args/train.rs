@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use super::model::Named;
+
 pub const TRAIN: &str = "\
 Examples:
   glassformer train config.toml            begins, or goes on where it was interrupted
@@ -77,9 +79,8 @@ Examples:
 
 #[derive(clap::Args)]
 pub struct Evaluate {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Named,
     /// Files with questions and right answers; .gz is unpacked
     #[arg(value_name = "FILE", required = true)]
     pub files: Vec<PathBuf>,

@@ -1,10 +1,11 @@
 //! What the verbs that write text understand.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 
 use super::decode::Decode;
+use super::model::Named;
 use crate::texts::Texts;
 
 pub const TRANSLATE: &str = "\
@@ -23,8 +24,8 @@ Examples:
 
 pub const CHAT: &str = "\
 Examples:
-  glassformer chat --model model.gguf
-  glassformer chat --model model.gguf --system \"You answer in one sentence.\" \"What is a Transformer?\"
+  glassformer chat model.gguf
+  glassformer chat model.gguf --system \"You answer in one sentence.\" \"What is a Transformer?\"
 ";
 
 pub const SCORE: &str = "\
@@ -72,9 +73,8 @@ pub enum Split {
 
 #[derive(clap::Args)]
 pub struct Summarize {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Named,
     #[command(flatten)]
     pub texts: Texts,
     /// Each file, and standard input, is one text with all its lines
@@ -92,12 +92,15 @@ pub struct Summarize {
 
 #[derive(clap::Args)]
 pub struct Chat {
-    /// The model: a folder, or a .gguf file
+    /// The model, unless --model gives it: a folder, or a .gguf file
+    #[arg(value_name = "MODEL")]
+    subject: Option<String>,
+    /// The model; all arguments are then texts
     #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    model: Option<PathBuf>,
     /// What to say, one after the other; - reads standard input, a message a line. Without any, a conversation on the terminal
     #[arg(value_name = "TEXT")]
-    pub texts: Vec<String>,
+    texts: Vec<String>,
     /// What the model is to be
     #[arg(long, value_name = "TEXT")]
     pub system: Option<String>,
@@ -105,18 +108,30 @@ pub struct Chat {
     #[arg(long, value_name = "TEXT")]
     pub stop: Vec<String>,
     /// Answers as JSON
-    #[arg(long, requires = "texts")]
+    #[arg(long)]
     pub json: bool,
     #[command(flatten)]
     pub decode: Decode,
 }
 
+impl Chat {
+    /// The model that was given, if one was.
+    pub fn given(&self) -> Option<&Path> {
+        self.model.as_deref().or(self.subject.as_deref().map(Path::new))
+    }
+
+    /// What to say.
+    pub fn texts(&self) -> Vec<String> {
+        let first = self.subject.iter().filter(|_| self.model.is_some());
+        first.chain(&self.texts).cloned().collect()
+    }
+}
+
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Score {
-    /// The model: a folder, or a .gguf file
-    #[arg(long, value_name = "MODEL")]
-    pub model: PathBuf,
+    #[command(flatten)]
+    pub model: Named,
     #[command(flatten)]
     pub texts: Texts,
     /// Each text is a source and a target with a tab between, for encoder-decoders

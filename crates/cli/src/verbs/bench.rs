@@ -27,13 +27,14 @@ const COUNTED: &str = "GFLOP/s counts products with weights and attention, two f
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let began = Instant::now();
-    let checkpoint = load::checkpoint(&args.model, console)?;
+    let path = load::path(args.model.given())?;
+    let checkpoint = load::checkpoint(&path, console)?;
     let formula = checkpoint.model.formula();
     let decoding = match formula.target {
-        Some(_) => tasks::decoding(&args.model, &checkpoint)?,
+        Some(_) => tasks::decoding(&path, &checkpoint)?,
         None => Decoding::default(),
     };
-    let cpu = Arc::new(console.backend(&args.model));
+    let cpu = Arc::new(console.backend(&path));
     let subject = Subject { checkpoint, decoding, cpu };
     if args.ask {
         return ask::run(&subject);

@@ -29,7 +29,12 @@ mod under_way {
 }
 
 pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
-    let writer = load::writer(&args.model, console)?;
+    let texts = args.texts();
+    if args.json && texts.is_empty() {
+        let hint = "say something, or - to read messages from standard input";
+        return Err(Failure::new("--json: a conversation on the terminal has no result", hint));
+    }
+    let writer = load::writer(&load::path(args.given())?, console)?;
     let mut options = writer.usual();
     args.decode.apply_for_one(&mut options.decoding)?;
     options.stop.extend(args.stop.iter().cloned());
@@ -37,11 +42,11 @@ pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
     if let Some(system) = &args.system {
         chat.system(system);
     }
-    if args.texts.is_empty() {
+    if texts.is_empty() {
         return talk(&mut chat, console);
     }
     let mut outputs = Outputs::new(Form::of(args.json));
-    let mut reading = Texts { texts: args.texts.clone(), file: Vec::new() }.read()?;
+    let mut reading = Texts { texts, file: Vec::new() }.read()?;
     while let Some(text) = reading.next()?.filter(|_| !outputs.closed()) {
         let mut tell = |piece: &str| if args.json { ControlFlow::Continue(()) } else { show(piece) };
         let written = chat.say(&text, &mut tell).map_err(|error| failure(error, "say less"))?;

@@ -11,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::args;
 use crate::console::{self, Console};
 use crate::failure::Failure;
+use crate::load;
 use crate::progress::Progress;
 
 pub fn run(args: &args::Evaluate, console: &Console) -> Result<(), Failure> {
@@ -27,9 +28,10 @@ pub fn run(args: &args::Evaluate, console: &Console) -> Result<(), Failure> {
     let words = words(&args.words);
     let objective = args.objective.as_deref().map(|name| named("--objective", name)).transpose()?;
     let evaluate = Evaluate { objective, words, beams: args.beams, most: args.limit };
+    let path = load::path(args.model.given())?;
     let progress = Progress::count("examples");
-    let backend = Arc::new(console.backend(&args.model));
-    let found = evaluate.run(&args.model, &sources, backend, &mut |count| progress.advance(count as u64))?;
+    let backend = Arc::new(console.backend(&path));
+    let found = evaluate.run(&path, &sources, backend, &mut |count| progress.advance(count as u64))?;
     progress.finish();
     if args.json {
         let scores: Map<String, Value> =

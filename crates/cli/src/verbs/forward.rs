@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::{ids, load};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
-    let checkpoint = load::checkpoint_for_ids(&args.model, console)?;
+    let checkpoint = load::checkpoint_for_ids(&load::path(args.model.given())?, console)?;
     let model = &checkpoint.model;
     let mut sequences = sequences(args, model.formula())?;
     let inputs = inputs(&sequences);

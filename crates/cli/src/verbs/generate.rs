@@ -16,8 +16,9 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     if args.ids.is_none() && args.source_ids.is_none() {
         return super::write::generate(args, console);
     }
-    let checkpoint = load::checkpoint(&args.model, console)?;
-    let mut decoding = tasks::decoding(&args.model, &checkpoint)?;
+    let path = load::path(args.model.given())?;
+    let checkpoint = load::checkpoint(&path, console)?;
+    let mut decoding = tasks::decoding(&path, &checkpoint)?;
     args.decode.apply(&mut decoding)?;
     decoding.start = args.start.or(decoding.start);
     if let Some(end) = args.end {
@@ -35,7 +36,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let outputs = generator.run(requests)?.into_iter().next().unwrap_or_default();
     console.detail(|| format!("generated in {:.0?}", start.elapsed()));
     if args.json {
-        let tokenizer = tasks::tokenizer(&args.model).ok();
+        let tokenizer = tasks::tokenizer(&path).ok();
         return result(&format!("{}\n", json(&outputs, tokenizer.as_ref())));
     }
     for output in &outputs {

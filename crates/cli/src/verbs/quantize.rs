@@ -32,7 +32,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
         To::Int8 => Quantize::Int8,
         To::Int4 => Quantize::Int4,
     };
-    let model = args.model();
+    let model = &load::path(args.model.given())?;
     check(model, &args.out)?;
     let [texts, calibrate] = [texts("--text", &args.text)?, texts("--calibrate", &args.calibrate)?];
     let checkpoint = load::checkpoint(model, console)?;

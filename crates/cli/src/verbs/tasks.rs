@@ -46,7 +46,7 @@ pub fn long(truncate: bool) -> Long {
 }
 
 pub fn embed(args: &args::Embed, console: &Console) -> Result<(), Failure> {
-    let reader = load::embedder(&args.model, console)?;
+    let reader = load::embedder(&load::path(args.model.given())?, console)?;
     let prompt = match args.prompt.as_deref() {
         None => tasks::Prompt::Usual,
         Some("none") => tasks::Prompt::Nothing,
@@ -94,7 +94,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 }
 
 pub fn fill(args: &args::Fill, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&args.model, console)?;
+    let reader = load::reader(&load::path(args.model.given())?, console)?;
     let options = tasks::Fill { top: args.top, long: long(args.truncate) };
     let lines = |_: &str, blanks: &Vec<Blank>| {
         let choices = blanks.iter().flat_map(|blank| &blank.choices);
@@ -109,7 +109,7 @@ pub fn fill(args: &args::Fill, console: &Console) -> Result<(), Failure> {
 }
 
 pub fn classify(args: &args::Classify, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&args.model, console)?;
+    let reader = load::reader(&load::path(args.model.given())?, console)?;
     let options = tasks::Classify { top: args.top, long: long(args.truncate) };
     let lines = |text: &str, labels: &Vec<Label>| {
         labels.iter().map(|label| format!("{:.4}  {}  {text}", label.score, label.label)).collect()
@@ -135,7 +135,7 @@ pub fn inputs<'t>(texts: &[&'t str], pairs: bool) -> Result<Vec<Input<'t>>, task
 }
 
 pub fn tag(args: &args::Tag, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&args.model, console)?;
+    let reader = load::reader(&load::path(args.model.given())?, console)?;
     let merge = match args.merge {
         args::Merge::None => tasks::Merge::None,
         args::Merge::Simple => tasks::Merge::Simple,
@@ -172,7 +172,7 @@ pub fn answer(args: &args::Answer, console: &Console) -> Result<(), Failure> {
         })?),
         (None, None) => None,
     };
-    let reader = load::reader(&args.model, console)?;
+    let reader = load::reader(&load::path(args.model.given())?, console)?;
     let unanswerable =
         if args.unanswerable { tasks::Unanswerable::Possible } else { tasks::Unanswerable::Never };
     let options = tasks::Answer {

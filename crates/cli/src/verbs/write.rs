@@ -39,7 +39,7 @@ fn translation(args: &args::Translate, writer: &Writer) -> Result<tasks::Transla
 }
 
 pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {
-    let writer = load::writer(&args.model, console)?;
+    let writer = load::writer(&load::path(args.model.given())?, console)?;
     let mut options = writer.usual();
     args.decode.apply_for_one(&mut options.decoding)?;
     options.long = long(args.truncate);
@@ -58,7 +58,7 @@ fn texts(
 }
 
 pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&args.model, console)?;
+    let reader = load::reader(&load::path(args.model.given())?, console)?;
     let token = |id: u32| reader.tokenizer().token(id).unwrap_or_default();
     let lines = |text: &str, found: &Likelihood| {
         let perplexity = found.perplexity();
@@ -83,7 +83,7 @@ pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
 
 /// `generate` with text: a single prompt is continued on the screen as it goes, several run together.
 pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure> {
-    let writer = load::writer(&args.model, console)?;
+    let writer = load::writer(&load::path(args.model.given())?, console)?;
     let mut options = writer.usual();
     args.decode.apply(&mut options.decoding)?;
     options.decoding.start = args.start.or(options.decoding.start);

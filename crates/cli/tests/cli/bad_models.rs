@@ -48,7 +48,7 @@ fn a_hugging_face_folder_is_recognised() {
 #[test]
 fn an_empty_folder_lacks_a_formula() {
     generate(folder("bad_empty").to_str().unwrap())
-        .refused_with("neither formula.toml nor config.json", "--model takes a folder");
+        .refused_with("neither formula.toml nor config.json", "a folder with formula.toml");
 }
 
 #[test]

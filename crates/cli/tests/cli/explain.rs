@@ -92,7 +92,7 @@ fn any_model_that_writes_can_be_followed() {
     assert!(ran.err.contains("the answer goes on after 2 tokens"), "{}", ran.err);
     let text = ran.ok();
     assert!(text.contains("“Once upon a time” → “") && !text.contains("encoder"), "{text}");
-    run(&["explain", "--model", "nowhere", "cat"]).refused_with("nowhere", "--model takes a folder");
+    run(&["explain", "--model", "nowhere", "cat"]).refused_with("nowhere", "a folder with formula.toml");
     run(&["explain", &"cat ".repeat(300)]).refused_with("tokens", "a walk takes 256 at most");
     run(&["explain", " "]).refused_with("the text is empty", "give a sentence");
 }

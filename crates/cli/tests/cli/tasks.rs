@@ -131,6 +131,31 @@ fn a_reader_that_has_seen_enough_is_no_failure() {
     assert_eq!((ran.code, ran.err.as_str()), (Some(0), ""));
 }
 
+/// `show FOLDER` was once an unexpected argument.
+#[test]
+fn the_first_argument_is_the_model_where_no_text_can_be() {
+    let (tags, talk) = (model("tags"), model("talk"));
+    let file = folder("usual_model").join("run.safetensors");
+    let file = file.to_str().unwrap();
+    for flag in [&[][..], &["--model"]] {
+        let ran = |verb: &str, more: &[&str]| run(&[&[verb], flag, &[&tags], more].concat());
+        assert!(ran("show", &[]).ok().contains("B-PER"));
+        ran("forward", &["--ids", "2 6 7 3", "--out", file]).ok();
+        assert!(ran("verify", &["--against", file]).ok().starts_with("equal: "));
+        assert!(ran("bench", &["--length", "4", "--batch", "1", "--rounds", "1"]).ok().contains("encode 4"));
+    }
+    for verb in ["show", "bench"] {
+        run(&[verb, &tags, "--model", &tags]).refused("cannot be used with");
+        run(&[verb]).refused_with("there is no model", "folder");
+        run(&[verb, "no-such-model"]).refused_with("no-such-model", "folder");
+    }
+    run(&["embed", "a text"]).refused_with("there is no model", "folder");
+    // Behind --model every argument of a conversation is something to say.
+    let answer = run(&["chat", &talk, "the cat", "--max-new-tokens", "4"]).ok();
+    assert_eq!(run(&["chat", "--model", &talk, "the cat", "--max-new-tokens", "4"]).ok(), answer);
+    run(&["chat", &talk, "--json"]).refused_with("--json", "say something");
+}
+
 #[test]
 fn a_card_says_what_a_model_can_do() {
     let card = run(&["show", "--model", &model("tags")]).ok();
