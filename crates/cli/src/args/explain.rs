@@ -19,7 +19,7 @@ Examples:
 
 #[derive(clap::Args)]
 pub struct Explain {
-    /// What the model reads; without it, a worked example of \"The cat sat\" is replayed, and every number that it printed is checked
+    /// What the model reads; without it, a worked example of “The cat sat” is replayed, and every number that it printed is checked
     #[arg(value_name = "TEXT")]
     pub text: Option<String>,
     /// The second text of a pair: the context of a question, a hypothesis
@@ -37,7 +37,7 @@ pub struct Explain {
     /// How this word was written: its row in the layers that are shown, and what it was chosen from
     #[arg(long, value_name = "N", requires = "text")]
     pub step: Option<NonZeroUsize>,
-    /// Every number of everything
+    /// Every number of everything. A row that is wider than the screen ends in “…”; --json has it whole
     #[arg(long, requires = "text", conflicts_with_all = ["layer", "head", "step"])]
     pub full: bool,
     /// The most tokens that are written

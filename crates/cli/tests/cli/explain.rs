@@ -50,23 +50,85 @@ fn json_is_versioned_and_whole() {
 fn errata_can_be_had_alone() {
     let text = run(&["explain", "--errata"]).ok();
     assert!(text.contains("✗ Output_cat") && !text.contains("✓ Embedding"), "{text}");
+    let value: serde_json::Value =
+        serde_json::from_str(&run(&["explain", "--errata", "--json"]).ok()).unwrap();
+    assert_eq!(value["schema"], 1);
+    let errata = value["errata"].as_array().unwrap();
+    assert!(!errata.is_empty() && value.get("steps").is_none(), "{value}");
 }
 
+/// Everything came at once: thousands of lines, before anyone could see what they were about.
 #[test]
-fn a_text_is_followed_through_the_translator_of_this_program() {
+fn a_summary_of_one_screen_comes_first_and_numbers_where_they_are_asked_for() {
     let ran = run(&["explain", "Good morning"]);
     assert_eq!(ran.err, "");
-    let text = ran.ok();
-    for needed in ["“Good morning” → “早上好”", "Q · Kᵀ", "softmax", "▁Good", "</s>"] {
-        assert!(text.contains(needed), "{needed} is missing");
+    let summary = ran.ok();
+    assert!(summary.lines().count() <= 30, "{summary}");
+    for needed in ["“Good morning” → “早上好”", "␣Good", "</s>", "who looks at whom", "--layer 1"]
+    {
+        assert!(summary.contains(needed), "{needed} is missing");
     }
-    let chinese = run(&["explain", "--lang", "zh", "Good morning"]).ok();
-    assert!(chinese.contains("途中的每一个数"));
-    let value: serde_json::Value =
-        serde_json::from_str(&run(&["explain", "--json", "Good morning"]).ok()).unwrap();
+    let part = |args: &[&str]| run(&[&["explain"], args, &["Good morning"]].concat()).ok();
+    let layer = part(&["--layer", "2"]);
+    assert!(layer.contains("source.1.attend.scores") && !layer.contains("source.0.attend"), "{layer}");
+    let head = part(&["--layer", "2", "--head", "3"]);
+    assert!(head.contains("head 3") && !head.contains("head 2"), "{head}");
+    let step = part(&["--step", "1"]);
+    assert!(step.contains("S = Q · Kᵀ / √64") && step.contains("step.1"), "{step}");
+    assert!(part(&["--full"]).lines().count() > layer.lines().count());
+    let value: serde_json::Value = serde_json::from_str(&part(&["--json"])).unwrap();
     assert_eq!(value["schema"], 1);
-    let full = run(&["explain", "--full", "Good morning"]).ok();
-    assert!(full.lines().count() > text.lines().count());
+    assert_eq!(value["summary"]["tokens"][0]["text"], "␣Good");
+    for (what, most) in [("layer", 6), ("head", 5), ("step", 4)] {
+        run(&["explain", &format!("--{what}"), "99", "Good morning"])
+            .refused_with(&format!("there is no {what} 99"), &format!("from 1 to {most}"));
+    }
+}
+
+/// "途中的每一个数" stood beside "Encoder" and "next word".
+#[test]
+fn in_chinese_no_english_is_left() {
+    let folder = |name: &str| format!("{}/../../fixtures/tasks/{name}", env!("CARGO_MANIFEST_DIR"));
+    let (fill, spans, tags) = (folder("fill"), folder("spans"), folder("tags"));
+    let followed: [&[&str]; 5] = [
+        &["早上好"],
+        &["--full", "早上好"],
+        &["--model", &fill, "--full", "[MASK]"],
+        &["--model", &spans, "--full", "？", "。"],
+        &["--model", &tags, "--full", "。"],
+    ];
+    for args in followed {
+        let text = run(&[&["explain", "--lang", "zh"], args].concat()).ok();
+        for line in text.lines() {
+            // Names of values, symbols, flags, and tokens are the same in all languages.
+            let prose = line.split_whitespace().filter(|word| word.chars().all(|c| c.is_ascii_alphabetic()));
+            let words: Vec<&str> = prose.filter(|word| word.len() > 4).collect();
+            assert!(words.len() < 3, "{line}");
+        }
+        for english in ["layer 1", "head 1", " the ", "start", "Encoder", "chosen", "who looks"] {
+            let told = text.lines().filter(|line| !line.contains("--")).any(|line| line.contains(english));
+            assert!(!told, "{english:?} in {text}");
+        }
+    }
+}
+
+/// Only what writes could be followed.
+#[test]
+fn what_reads_is_followed_to_its_blanks_classes_tags_and_answers() {
+    let told = |folder: &str, texts: &[&str]| {
+        let folder = format!("{}/../../fixtures/tasks/{folder}", env!("CARGO_MANIFEST_DIR"));
+        let text = run(&[&["explain", "--model", &folder], texts].concat()).ok();
+        assert!(text.lines().count() <= 30, "{text}");
+        text
+    };
+    let has = |text: &str, needed: &[&str]| {
+        needed.iter().for_each(|needed| assert!(text.contains(needed), "{needed} is missing: {text}"));
+    };
+    has(&told("fill", &["a [MASK]"]), &["[MASK]  p  ← p 0.7811"]);
+    has(&told("classes", &["The cat"]), &["NEUTRAL  ← NEUTRAL 0.9999"]);
+    has(&told("tags", &["The cat"]), &["[CLS]  B-PER  ← B-PER 0.4924", "the    I-LOC"]);
+    let answer = told("spans", &["Where did the cat sit?", "The cat sat on the mat."]);
+    has(&answer, &["start  10 cat  ←", "end    15 .    ←", "Start and end are chosen together"]);
 }
 
 /// It once followed the most likely tokens where `translate` takes the best of several beams.
@@ -93,6 +155,6 @@ fn any_model_that_writes_can_be_followed() {
     let text = ran.ok();
     assert!(text.contains("“Once upon a time” → “") && !text.contains("encoder"), "{text}");
     run(&["explain", "--model", "nowhere", "cat"]).refused_with("nowhere", "a folder with formula.toml");
-    run(&["explain", &"cat ".repeat(300)]).refused_with("tokens", "a walk takes 256 at most");
+    run(&["explain", &"cat ".repeat(300)]).refused_with("tokens", "256 at most");
     run(&["explain", " "]).refused_with("the text is empty", "give a sentence");
 }

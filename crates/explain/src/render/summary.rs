@@ -49,7 +49,7 @@ impl Terminal {
 
     /// What can be asked for next.
     pub(super) fn more(&self, out: &mut Vec<String>, summary: &Summary) {
-        let step = summary.choices.iter().any(|choice| choice.place.parse::<usize>().is_ok());
+        let step = summary.choices.iter().any(|choice| choice.place.en.parse::<usize>().is_ok());
         let text = Text {
             en: format!(
                 "every number: --layer 1, --head 1, {}or --full",
@@ -115,7 +115,7 @@ impl Terminal {
 
     fn choices(&self, out: &mut Vec<String>, choices: &[Choice], most: usize) {
         let shown = fitting(choices, most);
-        let place = |choice: &Choice| choice.place.clone();
+        let place = |choice: &Choice| choice.place.get(self.lang).to_owned();
         let label = shown.iter().map(|choice| columns(&place(choice))).max().unwrap_or(0);
         let wide = shown.iter().map(|choice| columns(&choice.chosen)).max().unwrap_or(0);
         for choice in shown {

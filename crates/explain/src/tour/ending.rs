@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::{Ending, Telling};
 use crate::equation::Equations;
 use crate::trace::PROBABILITIES;
-use crate::{Axis, Error, Fact, Labels, Shown, Step, Style, Text, Traced};
+use crate::{Axis, Choice, Error, Fact, Labels, Shown, Step, Style, Text, Traced};
 
 /// Words that a word was chosen from, as many as are shown.
 pub(super) const CANDIDATES: usize = 5;
@@ -165,15 +165,14 @@ impl Telling<'_> {
 
     /// The end of the story.
     fn result(&self) -> Result<Option<Step>, Error> {
-        let fact = |name: &str, text: String| Fact { name: Text::same(name), text: Text::same(text) };
         let (title, facts) = match &self.tour.ending {
             Ending::Written { answer, .. } => (Text::same(*answer), Vec::new()),
             Ending::Blanks { .. } | Ending::Rows => return Ok(None),
             Ending::Classes { .. } | Ending::Tags { .. } | Ending::Span { .. } => {
                 let summary = self.summary()?;
-                let facts = summary.choices.iter().map(|choice| {
-                    let score = choice.candidates.first().map_or(f32::NAN, |first| first.score);
-                    fact(&choice.place, format!("{}  {score:.4}", choice.chosen))
+                let facts = summary.choices.into_iter().map(|Choice { place, chosen, score, .. }| Fact {
+                    name: place,
+                    text: Text::same(format!("{chosen}  {score:.4}")),
                 });
                 (Text { en: "What the model says".into(), zh: "模型的回答".into() }, facts.collect())
             }

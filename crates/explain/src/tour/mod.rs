@@ -161,7 +161,7 @@ impl Ending<'_> {
     fn vocabulary(&self) -> Vec<String> {
         match self {
             Self::Classes { names, .. } | Self::Tags { names, .. } => names.to_vec(),
-            Self::Span { .. } => ["start", "end"].map(str::to_owned).into(),
+            Self::Span { .. } => ["s", "e"].map(str::to_owned).into(),
             Self::Written { .. } | Self::Blanks { .. } | Self::Rows => Vec::new(),
         }
     }
@@ -185,6 +185,13 @@ impl Telling<'_> {
             let opens = place.chapter != chapter;
             chapter.clone_from(&place.chapter);
             let mut text = place.text(&tensors);
+            if matches!(self.tour.ending, Ending::Span { .. }) && place.part == "head" {
+                text.push(Text {
+                    en: "Column s scores that the answer starts at a token, column e that it ends there."
+                        .into(),
+                    zh: "s 列是答案从该词元开始的得分，e 列是在该词元结束的得分。".into(),
+                });
+            }
             text.retain(|note| !said.contains(note));
             said.extend_from_slice(&text);
             steps.push(Step {

@@ -26,7 +26,8 @@ pub(super) struct Place {
     pub chapter: String,
     side: Option<Side>,
     layer: Option<usize>,
-    part: String,
+    /// What of it: `attend`, `feed`, `embed`, `head`.
+    pub part: String,
 }
 
 impl Place {

@@ -60,13 +60,18 @@ pub struct Seen {
     pub share: f32,
 }
 
+/// What the two scores of a token are for, where an answer is marked: in English, in Chinese.
+const SIDES: [[&str; 2]; 2] = [["start", "起点"], ["end", "终点"]];
+
 /// Something that was chosen.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Choice {
     /// For which place.
-    pub place: String,
+    pub place: Text,
     /// What.
     pub chosen: String,
+    /// Its score, as a candidate's; 0 where nothing was chosen.
+    pub score: f32,
     /// From what, the likeliest first.
     pub candidates: Vec<Candidate>,
 }
@@ -152,35 +157,35 @@ impl Telling<'_> {
     }
 
     fn choices(&self, given: usize) -> Result<Vec<Choice>, Error> {
-        let word = |row: usize, place: String, chosen: Option<u32>| -> Result<Choice, Error> {
+        let word = |row: usize, place: &str, chosen: Option<u32>| -> Result<Choice, Error> {
             let best = self.best(row, CANDIDATES)?;
             let candidate = |id: usize| {
                 Ok(Candidate { text: self.tour.name(id as u32), score: self.probability(row, id)? })
             };
             let candidates = best.iter().map(|&id| candidate(id)).collect::<Result<Vec<_>, Error>>()?;
             let chosen = chosen.or_else(|| best.first().map(|&id| id as u32));
-            Ok(Choice { place, chosen: chosen.map_or_else(String::new, |id| self.tour.name(id)), candidates })
+            let score = chosen.map_or(Ok(0.0), |id| self.probability(row, id as usize))?;
+            let chosen = chosen.map_or_else(String::new, |id| self.tour.name(id));
+            Ok(Choice { place: Text::same(place), chosen, score, candidates })
         };
         let (_, own) = self.last();
         match &self.tour.ending {
             Ending::Written { count, .. } => (1..=*count)
                 .map(|number| {
                     let row = given - 2 + number;
-                    word(row, number.to_string(), Some(self.tour.sequence.target[row + 1]))
+                    word(row, &number.to_string(), Some(self.tour.sequence.target[row + 1]))
                 })
                 .collect(),
-            Ending::Blanks { places } => {
-                places.iter().map(|&place| word(place, own[place].clone(), None)).collect()
-            }
+            Ending::Blanks { places } => places.iter().map(|&place| word(place, &own[place], None)).collect(),
             Ending::Classes { names, likely } => {
                 let name = match likely {
                     crate::Likely::Scores => "logits",
                     crate::Likely::Softmax | crate::Likely::Sigmoid => crate::trace::PROBABILITIES,
                 };
-                Ok(vec![self.labelled(name, 0, String::new(), names)?])
+                Ok(vec![self.labelled(name, 0, "", names)?])
             }
             Ending::Tags { names, .. } => (0..own.len())
-                .map(|row| self.labelled(crate::trace::PROBABILITIES, row, own[row].clone(), names))
+                .map(|row| self.labelled(crate::trace::PROBABILITIES, row, &own[row], names))
                 .collect(),
             Ending::Span { best } => self.span(*best),
             Ending::Rows => Ok(Vec::new()),
@@ -188,7 +193,7 @@ impl Telling<'_> {
     }
 
     /// The labels of row `row` of the tensor `name`, the largest first.
-    fn labelled(&self, name: &str, row: usize, place: String, names: &[String]) -> Result<Choice, Error> {
+    fn labelled(&self, name: &str, row: usize, place: &str, names: &[String]) -> Result<Choice, Error> {
         let tensor = self.trace.get(name)?.tensor;
         let width = tensor.shape().last().copied().unwrap_or(0);
         let numbers = &tensor.data()[row * width..(row + 1) * width];
@@ -196,8 +201,9 @@ impl Telling<'_> {
         let best = largest(numbers, CANDIDATES);
         let candidates = best.iter().map(|&label| Candidate { text: called(label), score: numbers[label] });
         Ok(Choice {
-            place,
+            place: Text::same(place),
             chosen: best.first().map_or_else(String::new, |&label| called(label)),
+            score: best.first().map_or(0.0, |&label| numbers[label]),
             candidates: candidates.collect(),
         })
     }
@@ -206,16 +212,18 @@ impl Telling<'_> {
     fn span(&self, best: Option<(usize, usize)>) -> Result<Vec<Choice>, Error> {
         let tensor = self.trace.get("logits")?.tensor;
         let (_, own) = self.last();
-        let side = |k: usize, place: &str, at: Option<usize>| {
+        let side = |k: usize, at: Option<usize>| {
+            let [en, zh] = SIDES[k].map(str::to_owned);
             let numbers: Vec<f32> = tensor.data().iter().skip(k).step_by(2).copied().collect();
             let called =
                 |token: usize| format!("{} {}", token + 1, own.get(token).map_or("", String::as_str));
             let candidates = largest(&numbers, CANDIDATES).into_iter();
             let candidates =
                 candidates.map(|token| Candidate { text: called(token), score: numbers[token] }).collect();
-            Choice { place: place.to_owned(), chosen: at.map_or_else(String::new, called), candidates }
+            let (chosen, score) = at.map_or((String::new(), 0.0), |token| (called(token), numbers[token]));
+            Choice { place: Text { en, zh }, chosen, score, candidates }
         };
-        Ok(vec![side(0, "start", best.map(|(start, _)| start)), side(1, "end", best.map(|(_, end)| end))])
+        Ok(vec![side(0, best.map(|(start, _)| start)), side(1, best.map(|(_, end)| end))])
     }
 
     /// What the text became, where nothing is chosen: the pooled row, or the first of all.
@@ -239,7 +247,19 @@ impl Telling<'_> {
                     "束搜索同时跟踪 {beams} 条路径，取整体最佳的一条：其中的词不一定是该处概率最大的。"
                 ),
             }),
-            _ => None,
+            Ending::Span { best: Some(_) } => Some(Text {
+                en: "Start and end are chosen together: the pair in the second text with the largest sum of scores.".to_owned(),
+                zh: "起点和终点一起选：取第二段文本中得分之和最大的一对。".to_owned(),
+            }),
+            Ending::Span { best: None } => Some(Text {
+                en: "The model finds no answer in the second text.".to_owned(),
+                zh: "模型在第二段文本中没有找到答案。".to_owned(),
+            }),
+            Ending::Written { .. }
+            | Ending::Blanks { .. }
+            | Ending::Classes { .. }
+            | Ending::Tags { .. }
+            | Ending::Rows => None,
         }
     }
 }
