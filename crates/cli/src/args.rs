@@ -7,6 +7,7 @@ mod model;
 mod quantize;
 mod show;
 mod tasks;
+mod tokens;
 mod train;
 mod write;
 
@@ -26,6 +27,7 @@ pub use model::{Named, Subject};
 pub use quantize::{Quantize, To};
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
+pub use tokens::{Detokenize, Tokenize};
 pub use train::{Evaluate, Train};
 pub use write::{Chat, Score, Split, Summarize, Translate};
 
@@ -52,6 +54,7 @@ const FORWARD: &str = "\
 Examples:
   glassformer forward FOLDER --ids \"101 7592 102\" --out F.safetensors
   glassformer forward FOLDER --ids \"5 17\" --target-ids \"2 14\" --ids \"9\" --target-ids \"2\" --out F.safetensors
+  glassformer forward FOLDER --text \"The cat sat.\" --trace --out F.safetensors      needs a tokenizer
 ";
 
 const GENERATE: &str = "\
@@ -158,6 +161,12 @@ pub enum Verb {
     /// Say how likely texts are: perplexity, and each token's probability
     #[command(before_help = write::SCORE)]
     Score(Score),
+    /// Show the tokens of texts: ids, pieces, and where they lie
+    #[command(before_help = tokens::TOKENIZE)]
+    Tokenize(Tokenize),
+    /// Turn token ids into text
+    #[command(before_help = tokens::DETOKENIZE)]
+    Detokenize(Detokenize),
     /// Train a model, from a formula or from another model
     #[command(before_help = train::TRAIN)]
     Train(Train),
@@ -217,8 +226,17 @@ pub struct Forward {
     #[command(flatten)]
     pub model: Subject,
     /// Token ids of a sequence (of its source, where there are two stacks), or - for standard input; once for each sequence
-    #[arg(long, value_name = "IDS", required = true)]
+    #[arg(long, value_name = "IDS", required_unless_present = "text")]
     pub ids: Vec<String>,
+    /// The text of a sequence, which the model's tokenizer turns into ids; once for each sequence
+    #[arg(long, value_name = "TEXT", conflicts_with_all = ["ids", "types", "global"])]
+    pub text: Vec<String>,
+    /// The second text of a pair: a context, a hypothesis; the i-th use belongs to the i-th --text
+    #[arg(long, value_name = "TEXT", requires = "text")]
+    pub second: Vec<String>,
+    /// The text of a sequence's target; the i-th use belongs to the i-th --text. Without it, the target is the start token
+    #[arg(long, value_name = "TEXT", requires = "text", conflicts_with = "target_ids")]
+    pub target_text: Vec<String>,
     /// Token ids of its target; the i-th use belongs to the i-th sequence
     #[arg(long, value_name = "IDS")]
     pub target_ids: Vec<String>,

@@ -6,13 +6,11 @@ use crate::failure::Failure;
 
 /// The numbers of `text`, which `flag` was given; `-` reads them from standard input.
 pub fn parse<T: std::str::FromStr>(flag: &str, text: &str) -> Result<Vec<T>, Failure> {
-    let from_input;
-    let text = if text == "-" {
-        from_input = read_input(flag)?;
-        &from_input
-    } else {
-        text
-    };
+    if text == "-" { numbers(flag, &read_input(flag)?) } else { numbers(flag, text) }
+}
+
+/// The numbers of `text`, which `flag` was given.
+pub fn numbers<T: std::str::FromStr>(flag: &str, text: &str) -> Result<Vec<T>, Failure> {
     let words = text.split(|c: char| c.is_whitespace() || c == ',').filter(|word| !word.is_empty());
     let numbers = words
         .map(|word| {

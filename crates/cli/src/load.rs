@@ -5,7 +5,8 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassformer::families::Checkpoint;
-use glassformer::tasks::Writer;
+use glassformer::tasks::{Files, Writer};
+use glassformer::tokens::Tokenizer;
 use glassformer::{Model, Reader, Translator, families, tasks};
 
 use crate::console::Console;
@@ -50,9 +51,8 @@ pub fn embedder(path: &Path, console: &Console) -> Result<Reader, Failure> {
 
 /// Refuses a path where nothing says what model it is.
 fn described(path: &Path) -> Result<(), Failure> {
-    let shown = path.display();
     if !path.exists() {
-        return Err(Failure::new(format!("there is no folder or file {shown}"), LAYOUT));
+        return Err(absent(path));
     }
     let known = ["formula.toml", "config.json", "model.bin"];
     let gguf = |folder: &Path| {
@@ -61,11 +61,15 @@ fn described(path: &Path) -> Result<(), Failure> {
     };
     if path.is_dir() && !known.iter().any(|name| path.join(name).exists()) && !gguf(path) {
         return Err(Failure::new(
-            format!("there is neither formula.toml nor config.json in {shown}"),
+            format!("there is neither formula.toml nor config.json in {}", path.display()),
             LAYOUT,
         ));
     }
     Ok(())
+}
+
+fn absent(path: &Path) -> Failure {
+    Failure::new(format!("there is no folder or file {}", path.display()), LAYOUT)
 }
 
 fn open(
@@ -104,6 +108,25 @@ pub fn translator(console: &Console) -> Result<Translator, Failure> {
     let translator = Translator::new(Arc::new(console.quantized_backend()))?;
     console.detail(|| format!("opened the translator of this program in {:.0?}", start.elapsed()));
     Ok(translator)
+}
+
+/// The tokenizer of the model that was given: a folder's, a file's, or that of the model that the program carries.
+pub fn tokenizer(given: Option<&Path>) -> Result<Tokenizer, Failure> {
+    let path = path(given)?;
+    if own(Some(&path)).is_none() {
+        let Files { tokenizer, tokenizer_config, .. } = glassformer::translator::FILES;
+        return Ok(Tokenizer::from_json(tokenizer, tokenizer_config)?);
+    }
+    if !path.exists() {
+        return Err(absent(&path));
+    }
+    Ok(tasks::tokenizer(&path)?)
+}
+
+/// Opens the model at `path` with its tokenizer, to run with the numbers that its weights stand for.
+pub fn exact_reader(path: &Path, console: &Console) -> Result<Reader, Failure> {
+    let checkpoint = checkpoint(path, console)?;
+    Ok(Reader::new(checkpoint, tasks::tokenizer(path)?, Arc::new(console.exact_backend()))?)
 }
 
 /// Opens the model at `path` with its tokenizer.

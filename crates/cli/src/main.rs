@@ -68,6 +68,8 @@ fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         Verb::Fill(fill) => verbs::tasks::fill(fill, console)?,
         Verb::Embed(embed) => verbs::tasks::embed(embed, console)?,
         Verb::Score(score) => verbs::write::score(score, console)?,
+        Verb::Tokenize(tokenize) => verbs::tokens::tokenize(tokenize)?,
+        Verb::Detokenize(detokenize) => verbs::tokens::detokenize(detokenize)?,
         Verb::Train(train) => return verbs::train::run(train, console),
         Verb::Evaluate(evaluate) => verbs::evaluate::run(evaluate, console)?,
         Verb::Formula(formula) => verbs::formula::run(formula, console)?,

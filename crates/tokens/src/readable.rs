@@ -36,7 +36,7 @@ fn visible(bytes: &[u8]) -> String {
             }
         }
         for byte in chunk.invalid() {
-            text.push_str(&format!("<{byte:02X}>"));
+            text.extend(format!("<{byte:02X}>").chars());
         }
     }
     text

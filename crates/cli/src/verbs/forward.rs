@@ -1,11 +1,14 @@
-//! `glassformer forward`: token ids in, tensors out. One of the two raw doors, for anyone who checks us.
+//! `glassformer forward`: token ids or texts in, tensors out. One of the two raw doors, for anyone who checks us.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 use std::time::Instant;
 
-use glassformer::formula::{Formula, Global, Input, Mix, Pattern};
+use glassformer::formula::{self, Formula, Global, Head, Mix, Pattern};
 use glassformer::graph::{Rows, Side};
-use glassformer::{Forward, Sequence, Tensor, Trace, tasks, weights};
+use glassformer::tasks::Input;
+use glassformer::tokens::Special;
+use glassformer::{Forward, Model, Sequence, Tensor, Trace, tasks, weights};
 
 use crate::args::Forward as Args;
 use crate::console::Console;
@@ -13,17 +16,13 @@ use crate::failure::Failure;
 use crate::{ids, load};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
-    let checkpoint = load::checkpoint_for_ids(&load::path(args.model.given())?, console)?;
-    let model = &checkpoint.model;
-    let mut sequences = sequences(args, model.formula())?;
-    let inputs = inputs(&sequences);
-    for (index, sequence) in sequences.iter_mut().enumerate() {
-        tasks::complete(sequence, &checkpoint).map_err(|error| error.counted_from(index))?;
-    }
+    let path = load::path(args.model.given())?;
+    let Given { model, sequences, inputs } =
+        if args.text.is_empty() { of_ids(args, &path, console)? } else { of_texts(args, &path, console)? };
     let start = Instant::now();
     let mut tensors = BTreeMap::new();
     let backend = console.exact_backend();
-    let forward = Forward::whole(model, &backend, &sequences)?;
+    let forward = Forward::whole(&model, &backend, &sequences)?;
     for name in forward.names() {
         for index in 0..sequences.len() {
             if let Some(tensor) = slice(&forward, name, index) {
@@ -33,7 +32,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     }
     if args.trace {
         for (index, sequence) in sequences.iter().enumerate() {
-            for traced in Trace::run(model, &backend, sequence)?.values() {
+            for traced in Trace::run(&model, &backend, sequence)?.values() {
                 tensors.insert(format!("{index}.{}", traced.name), traced.tensor.clone());
             }
         }
@@ -43,6 +42,73 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     weights::save(&args.out, named, &inputs)?;
     console.note(&format!("wrote {} tensors to {}", tensors.len(), args.out.display()));
     Ok(())
+}
+
+/// What runs, and what of it stands beside the tensors.
+struct Given {
+    model: Model,
+    sequences: Vec<Sequence>,
+    inputs: BTreeMap<String, String>,
+}
+
+fn of_ids(args: &Args, path: &Path, console: &Console) -> Result<Given, Failure> {
+    let checkpoint = load::checkpoint_for_ids(path, console)?;
+    let mut sequences = sequences(args, checkpoint.model.formula())?;
+    let inputs = inputs(&sequences);
+    for (index, sequence) in sequences.iter_mut().enumerate() {
+        tasks::complete(sequence, &checkpoint).map_err(|error| error.counted_from(index))?;
+    }
+    Ok(Given { model: checkpoint.model, sequences, inputs })
+}
+
+/// Texts as the model's tokenizer and its files say.
+fn of_texts(args: &Args, path: &Path, console: &Console) -> Result<Given, Failure> {
+    let count = args.text.len();
+    belong("--text", count, &[("--second", args.second.len()), ("--target-text", args.target_text.len())])?;
+    belong("--text", count, &[("--target-ids", args.target_ids.len())])?;
+    let reader = load::exact_reader(path, console)?;
+    let formula = reader.checkpoint().model.formula();
+    refuse_unused(args, formula)?;
+    let writes = formula.source.is_some()
+        && formula.target.is_some()
+        && matches!(formula.head, Head::Words { .. } | Head::Adaptive { .. } | Head::Rows);
+    let start = tasks::decoding(path, reader.checkpoint())?.start;
+    let sequence = |(index, text): (usize, &String)| {
+        let input = args.second.get(index).map_or(Input::One(text), |second| Input::Pair(text, second));
+        let (_, mut sequence) = reader.read(input).map_err(|error| error.counted_from(index))?;
+        if let Some(ids) = args.target_ids.get(index) {
+            sequence.target = ids::parse("--target-ids", ids)?;
+        } else if writes {
+            let start = start.ok_or_else(|| {
+                Failure::new(
+                    "the model's files do not say what a target begins with",
+                    "give the ids of a target with --target-ids",
+                )
+            })?;
+            let text = args.target_text.get(index);
+            let told = text.map(|text| reader.tokenizer().encode_target(text, Special::Leave)).transpose()?;
+            sequence.target = std::iter::once(start).chain(told.unwrap_or_default().ids).collect();
+        }
+        Ok(sequence)
+    };
+    let sequences = args.text.iter().enumerate().map(sequence).collect::<Result<Vec<_>, Failure>>()?;
+    for (index, sequence) in sequences.iter().enumerate() {
+        console
+            .detail(|| format!("sequence {index}: {} ids", sequence.source.len().max(sequence.target.len())));
+    }
+    let inputs = inputs(&sequences);
+    Ok(Given { model: reader.checkpoint().model.clone(), sequences, inputs })
+}
+
+/// Refuses more uses of a flag than there are sequences.
+fn belong(of: &str, count: usize, flags: &[(&str, usize)]) -> Result<(), Failure> {
+    match flags.iter().find(|(_, uses)| *uses > count) {
+        None => Ok(()),
+        Some((flag, uses)) => Err(Failure::new(
+            format!("{flag} is used {uses} times for {count} sequences"),
+            format!("the i-th {flag} belongs to the i-th {of}"),
+        )),
+    }
 }
 
 /// What was given, as text beside the tensors, so that the file alone is enough to run the same again.
@@ -68,14 +134,7 @@ fn inputs(sequences: &[Sequence]) -> BTreeMap<String, String> {
 fn sequences(args: &Args, formula: &Formula) -> Result<Vec<Sequence>, Failure> {
     let count = args.ids.len();
     let flags = [("--target-ids", &args.target_ids), ("--types", &args.types), ("--global", &args.global)];
-    for (flag, uses) in flags {
-        if uses.len() > count {
-            return Err(Failure::new(
-                format!("{flag} is used {} times for {count} sequences", uses.len()),
-                format!("the i-th {flag} belongs to the i-th --ids"),
-            ));
-        }
-    }
+    belong("--ids", count, &flags.map(|(flag, uses)| (flag, uses.len())))?;
     refuse_unused(args, formula)?;
     let all = |flag: &str, uses: &[String]| -> Result<Vec<Vec<u32>>, Failure> {
         uses.iter().map(|text| ids::parse(flag, text)).collect()
@@ -106,8 +165,8 @@ fn refuse_unused(args: &Args, formula: &Formula) -> Result<(), Failure> {
     let refuse =
         |flag: &str, why: &str| Err(Failure::new(format!("{flag}: {why}"), format!("leave {flag} out")));
     let source = formula.source.as_ref();
-    let typed =
-        source.is_some_and(|side| matches!(&side.input, Input::Tokens(tokens) if tokens.types.is_some()));
+    let typed = source
+        .is_some_and(|side| matches!(&side.input, formula::Input::Tokens(tokens) if tokens.types.is_some()));
     let global = |mix: &Mix| match mix {
         Mix::Attend(attention) => match attention.pattern {
             Pattern::Sliding { global, .. } => global != Global::None,
@@ -121,6 +180,9 @@ fn refuse_unused(args: &Args, formula: &Formula) -> Result<(), Failure> {
     }
     if !args.global.is_empty() && !globally {
         return refuse("--global", "this model has no global attention");
+    }
+    if !args.target_text.is_empty() && (source.is_none() || formula.target.is_none()) {
+        return refuse("--target-text", "this model has one stack, and --text is its input");
     }
     if !args.target_ids.is_empty() && (source.is_none() || formula.target.is_none()) {
         return refuse("--target-ids", "this model has one stack, and --ids is its input");

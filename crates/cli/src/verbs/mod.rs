@@ -10,6 +10,7 @@ pub mod generate;
 pub mod quantize;
 pub mod show;
 pub mod tasks;
+pub mod tokens;
 pub mod train;
 pub mod verify;
 pub mod write;

@@ -159,7 +159,8 @@ pub fn tag(args: &args::Tag, console: &Console) -> Result<(), Failure> {
     each(&args.texts, args.json, |texts| reader.tag(texts, &options), (lines, value))
 }
 
-fn place(span: Span) -> String {
+/// Where something lies in a text, in characters.
+pub fn place(span: Span) -> String {
     format!("{}–{}", span.start, span.end)
 }
 

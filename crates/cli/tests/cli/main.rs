@@ -10,6 +10,7 @@ mod generate;
 mod precision;
 mod quantize;
 mod tasks;
+mod tokens;
 mod writing;
 
 use std::io::{ErrorKind, Write};
@@ -150,6 +151,8 @@ fn help_starts_with_examples_for_every_verb() {
         "classify",
         "tag",
         "answer",
+        "tokenize",
+        "detokenize",
     ];
     for verb in [None].into_iter().chain(verbs.map(Some)) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_glassformer"));
