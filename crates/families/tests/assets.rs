@@ -1,5 +1,5 @@
-//! Real checkpoints against the reference implementation, where they are on this machine; each test says when it skips.
-//! `fixtures/assets/make.py` made the numbers: a few columns of every row.
+//! Real checkpoints against the reference implementation. `fixtures/assets/make.py` made the numbers: a few columns of every
+//! row. `cargo test -- --include-ignored` wants the models in `$GLASSFORMER_ASSETS` (or `~/.cache/glassformer-assets`).
 
 use std::path::PathBuf;
 
@@ -11,16 +11,13 @@ use glassformer_weights::Weights;
 
 const BOUND: Tolerance = Tolerance { absolute: 1e-4, relative: 1e-4 };
 
-/// The folder of an asset, if it is there. Some assets hold several models.
-fn folder(name: &str) -> Option<PathBuf> {
+/// The folder of a downloaded model. Some hold several models.
+fn folder(name: &str) -> PathBuf {
     let home = || std::env::home_dir().map(|home| home.join(".cache/glassformer-assets"));
-    let assets = std::env::var_os("GLASSFORMER_ASSETS").map(PathBuf::from).or_else(home)?;
+    let assets = std::env::var_os("GLASSFORMER_ASSETS").map(PathBuf::from).or_else(home).expect("a home");
     let folder = assets.join(name);
-    let there = folder.join("config.json").exists();
-    if !there {
-        println!("skipped: {name} is not in {} (set GLASSFORMER_ASSETS)", assets.display());
-    }
-    there.then_some(folder)
+    assert!(folder.join("config.json").exists(), "{} is not there", folder.display());
+    folder
 }
 
 /// The numbers of the reference implementation for `name`.
@@ -55,7 +52,7 @@ fn sampled(found: &[f32], width: usize) -> Vec<f32> {
 
 /// Compares every output of which there are numbers.
 fn equals_the_reference_implementation(name: &str) {
-    let Some(folder) = folder(name) else { return };
+    let folder = folder(name);
     let checkpoint = open(&folder).unwrap_or_else(|error| panic!("{name}: {error}"));
     let golden = golden(name);
     let sequences = sequences(&golden, &checkpoint);
@@ -78,7 +75,7 @@ fn equals_the_reference_implementation(name: &str) {
 
 /// The vectors of three sentences: sampled columns, the first numbers as published, and the cosines of the first with the others.
 fn embeds_as_the_reference(name: &str, published: [f32; 5], cosines: [f32; 2]) {
-    let Some(folder) = folder(name) else { return };
+    let folder = folder(name);
     let checkpoint = open_for_embedding(&folder).unwrap_or_else(|error| panic!("{name}: {error}"));
     let golden = golden(name);
     let run = Forward::whole(&checkpoint.model, &Cpu::default(), &sequences(&golden, &checkpoint))
@@ -106,18 +103,21 @@ fn embeds_as_the_reference(name: &str, published: [f32; 5], cosines: [f32; 2]) {
 }
 
 #[test]
+#[ignore = "needs downloaded models"]
 fn minilm_embeds_as_published() {
     let published = [0.130_237, -0.015_773, -0.036_717, 0.057_986, -0.059_792];
     embeds_as_the_reference("minilm", published, [0.729_630, 0.042_492]);
 }
 
 #[test]
+#[ignore = "needs downloaded models"]
 fn mpnet_embeds_as_published() {
     let published = [-0.000_763, -0.036_422, -0.008_753, -0.015_339, 0.016_525];
     embeds_as_the_reference("mpnet", published, [0.771_741, 0.041_473]);
 }
 
 #[test]
+#[ignore = "needs downloaded models"]
 fn m3e_without_modules_embeds_as_published() {
     let published = [-0.028_521, -0.079_401, 0.044_005, 0.258_144, -0.135_608];
     embeds_as_the_reference("m3e-zh", published, [0.827_300, 0.636_767]);
@@ -126,6 +126,7 @@ fn m3e_without_modules_embeds_as_published() {
 macro_rules! assets {
     ($($test:ident: $name:literal),* $(,)?) => {
         $(#[test]
+        #[ignore = "needs downloaded models"]
         fn $test() {
             equals_the_reference_implementation($name);
         })*

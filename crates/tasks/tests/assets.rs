@@ -1,6 +1,5 @@
 //! Real models end to end, with the numbers that the reference implementation gives. The models are not part of the
-//! repository: where one is absent from `$GLASSFORMER_ASSETS` (or `~/.cache/glassformer-assets`), its test says so and is
-//! skipped.
+//! repository: `cargo test -- --include-ignored` wants them in `$GLASSFORMER_ASSETS` (or `~/.cache/glassformer-assets`).
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -10,16 +9,13 @@ use glassformer_cpu::Cpu;
 use glassformer_engine::Finish;
 use glassformer_tasks::{Embed, Fill, Reader, Translate, Writer, silent};
 
-/// The folder of a model, if it is there.
-fn asset(name: &str) -> Option<PathBuf> {
+/// The folder of a downloaded model.
+fn asset(name: &str) -> PathBuf {
     let given = std::env::var_os("GLASSFORMER_ASSETS").map(PathBuf::from);
-    let usual = || Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache/glassformer-assets"));
-    let folder = given.or_else(usual)?.join(name);
-    if folder.exists() {
-        return Some(folder);
-    }
-    println!("skipped: {name} is not there");
-    None
+    let usual = || Some(std::env::home_dir()?.join(".cache/glassformer-assets"));
+    let folder = given.or_else(usual).unwrap().join(name);
+    assert!(folder.exists(), "{} is not there", folder.display());
+    folder
 }
 
 #[track_caller]
@@ -33,6 +29,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f32 {
 }
 
 #[test]
+#[ignore = "needs downloaded models"]
 fn sentences_become_the_vectors_of_the_reference() {
     let english =
         ["The cat sat on the mat.", "A cat is sitting on a rug.", "Stock markets fell sharply today."];
@@ -58,7 +55,7 @@ fn sentences_become_the_vectors_of_the_reference() {
         ),
     ];
     for (name, texts, first, similar) in cases {
-        let Some(folder) = asset(name) else { continue };
+        let folder = asset(name);
         let reader = Reader::open_for_embedding(&folder, Arc::new(Cpu::new(2))).unwrap();
         let vectors = reader.embed(&texts, &Embed::default()).unwrap();
         for (found, expected) in vectors[0].iter().zip(first) {
@@ -71,6 +68,7 @@ fn sentences_become_the_vectors_of_the_reference() {
 }
 
 #[test]
+#[ignore = "needs downloaded models"]
 fn blanks_are_filled_with_the_words_of_the_reference() {
     let reaction = "CC(=O)Cl.NCc1ccccc1>>CC(=O)[MASK]Cc1ccccc1";
     let antibody = "EVQLVESGGGLVQPGGSLRLSCAASGFTFS[MASK]YAMSWVRQAPGKGLEWVSAISGSGGSTYYADSVKGRFTISRDNSKNTLYLQMNSLRAEDTAVYYCAK";
@@ -80,7 +78,7 @@ fn blanks_are_filled_with_the_words_of_the_reference() {
         ("antiberty", antibody, [("S", 0.9648), ("R", 0.0120)]),
     ];
     for (name, text, expected) in cases {
-        let Some(folder) = asset(name) else { continue };
+        let folder = asset(name);
         let reader = Reader::open(&folder, Arc::new(Cpu::new(2))).unwrap();
         let filled = reader.fill(&[text], &Fill { top: 2, ..Fill::default() }).unwrap();
         for (choice, (word, score)) in filled[0][0].choices.iter().zip(expected) {
@@ -100,34 +98,34 @@ fn greedy(folder: &std::path::Path, prompt: &str, new: usize) -> String {
 }
 
 /// The only GGUF file of an asset.
-fn gguf(name: &str) -> Option<PathBuf> {
-    let files = std::fs::read_dir(asset(name)?).ok()?.flatten().map(|entry| entry.path());
-    files.into_iter().find(|path| path.extension().is_some_and(|end| end == "gguf"))
+fn gguf(name: &str) -> PathBuf {
+    let mut files = std::fs::read_dir(asset(name)).unwrap().flatten().map(|entry| entry.path());
+    files.find(|path| path.extension().is_some_and(|end| end == "gguf")).unwrap()
 }
 
 #[test]
+#[ignore = "needs downloaded models"]
 fn stories_and_sequences_go_on_as_the_reference_tells_them() {
-    if let Some(folder) = asset("stories15m") {
-        let story = greedy(&folder, "Once upon a time", 40);
-        let expected = ", there was a little girl named Lily. She loved to play outside in the sunshine. One day, \
-                        she saw a big, red ball in the sky.";
-        assert!(story.starts_with(expected), "{story}");
-    }
+    let story = greedy(&asset("stories15m"), "Once upon a time", 40);
+    let expected = ", there was a little girl named Lily. She loved to play outside in the sunshine. One day, \
+                    she saw a big, red ball in the sky.";
+    assert!(story.starts_with(expected), "{story}");
     for name in ["iglm/IgLM", "iglm/IgLM-S"] {
-        let Some(folder) = asset(name) else { continue };
+        let folder = asset(name);
         let written = greedy(&folder, "[HEAVY][HUMAN]EVQLVESGGGLVQPGG", 40);
         assert_eq!(written, "SLRLSCAASGFTFSSYWMSWVRQAPGKGLEWVANIKQDGS", "{name}");
     }
 }
 
 #[test]
+#[ignore = "needs downloaded models"]
 fn chats_are_answered_in_english_and_chinese() {
     let cases = [
         ("smollm2", "What is the capital of France?", "The capital of France is Paris."),
         ("qwen-coder-0.5b", "用一句话介绍北京。", "北京是一个非常大的城市，拥有丰富的历史和文化。"),
     ];
     for (name, question, expected) in cases {
-        let Some(file) = gguf(name) else { continue };
+        let file = gguf(name);
         let writer = Writer::open(&file, Arc::new(Cpu::new(2))).unwrap();
         let mut chat = writer.chat(writer.usual()).unwrap();
         let mut heard = String::new();
@@ -142,10 +140,11 @@ fn chats_are_answered_in_english_and_chinese() {
 }
 
 #[test]
+#[ignore = "needs downloaded models"]
 fn chinese_becomes_english_from_both_folders() {
     let (park, station) = ("今天天气很好，我们去公园散步吧。", "请问火车站怎么走？");
     for name in ["opus-zh-en", "opus-zh-en/ctranslate2"] {
-        let Some(folder) = asset(name) else { continue };
+        let folder = asset(name);
         let writer = Writer::open(&folder, Arc::new(Cpu::new(2))).unwrap();
         let mut options = Translate { generate: writer.usual(), ..Translate::default() };
         options.generate.decoding.beams = 1;
@@ -162,8 +161,9 @@ fn chinese_becomes_english_from_both_folders() {
 }
 
 #[test]
+#[ignore = "needs downloaded models"]
 fn a_step_gets_its_title() {
-    let Some(folder) = asset("flan-t5-title") else { return };
+    let folder = asset("flan-t5-title");
     let writer = Writer::open(&folder, Arc::new(Cpu::new(2))).unwrap();
     let step = "summarize agent step: intent: Adding dark mode | actions: edit, create | files: theme.css, settings.tsx | \
                 symbols: ThemeProvider, useTheme | notes: Users asked for a dark colour scheme in the settings page.";

@@ -47,14 +47,11 @@ pub fn scratch(name: &str) -> PathBuf {
     folder
 }
 
-/// The folder of a real model, where `get-assets` has put it; `None`, with a line on standard error, where it has not.
-pub fn asset(name: &str) -> Option<PathBuf> {
-    let base = std::env::var_os("GLASSFORMER_ASSETS").map(PathBuf::from).or_else(|| {
-        std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".cache/glassformer-assets"))
-    });
-    let folder = base.map(|base| base.join(name)).filter(|folder| folder.is_dir());
-    if folder.is_none() {
-        eprintln!("skipped: the asset {name} is not here");
-    }
+/// The folder of a real model, where `get-assets` has put it.
+pub fn asset(name: &str) -> PathBuf {
+    let given = std::env::var_os("GLASSFORMER_ASSETS").map(PathBuf::from);
+    let usual = || Some(std::env::home_dir()?.join(".cache/glassformer-assets"));
+    let folder = given.or_else(usual).unwrap().join(name);
+    assert!(folder.is_dir(), "{} is not there", folder.display());
     folder
 }
