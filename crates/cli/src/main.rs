@@ -7,11 +7,13 @@
 mod args;
 mod console;
 mod failure;
+mod feed;
 mod ids;
 mod load;
 mod outputs;
 mod pager;
 mod progress;
+mod prompt;
 mod texts;
 mod verbs;
 

@@ -6,7 +6,10 @@ use std::path::{Path, PathBuf};
 
 use glassformer::tasks::without_mark;
 
+use crate::console::Console;
 use crate::failure::Failure;
+use crate::feed::{Feed, Line};
+use crate::prompt::Prompt;
 
 /// Where texts come from.
 #[derive(Clone, clap::Args)]
@@ -28,7 +31,26 @@ const BYTES: usize = 1 << 20;
 
 enum Place {
     Argument(String),
-    Lines { name: String, lines: Box<dyn BufRead>, line: usize },
+    Lines {
+        name: String,
+        lines: Box<dyn BufRead>,
+        line: usize,
+    },
+    Input {
+        feed: Feed,
+        line: usize,
+    },
+    /// Someone at a terminal.
+    Asked(Prompt),
+}
+
+/// Whether a text is waited for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wait {
+    /// Until it is there.
+    Long,
+    /// Only if it is there already.
+    No,
 }
 
 /// Texts as they come.
@@ -69,6 +91,15 @@ impl Texts {
             places.push(stdin());
         }
         Ok(Reading { places: places.into_iter(), current: None })
+    }
+
+    /// The same, but where there are none and stdin is a terminal, a text is asked for again and again.
+    pub fn read_or_ask(&self, console: &Console) -> Result<Reading, Failure> {
+        if !self.texts.is_empty() || !self.file.is_empty() || !io::stdin().is_terminal() {
+            return self.read();
+        }
+        console.note("a text a line; Ctrl-D ends");
+        Ok(Reading { places: vec![Place::Asked(Prompt::open())].into_iter(), current: None })
     }
 
     /// The same texts, but each file and standard input as one text with all its lines.
@@ -119,16 +150,22 @@ fn all(name: &str, mut from: impl Read) -> Result<String, Failure> {
 }
 
 fn stdin() -> Place {
-    Place::Lines { name: "standard input".to_owned(), lines: Box::new(io::stdin().lock()), line: 0 }
+    Place::Input { feed: Feed::open(), line: 0 }
 }
 
 impl Reading {
-    /// The next texts, none when all are read.
+    /// Whether someone at a terminal is asked.
+    pub fn asks(&self) -> bool {
+        matches!(self.current, Some(Place::Asked(_))) || matches!(self.places.as_slice(), [Place::Asked(_)])
+    }
+
+    /// The next texts, none when all are read: many where they are there already, and the one that came where it came alone.
     pub fn chunk(&mut self) -> Result<Vec<String>, Failure> {
         let mut texts = Vec::new();
         let mut bytes = 0;
         while texts.len() < CHUNK && bytes < BYTES {
-            let Some(text) = self.next()? else { break };
+            let wait = if texts.is_empty() { Wait::Long } else { Wait::No };
+            let Some(text) = self.get(wait)? else { break };
             bytes += text.len();
             texts.push(text);
         }
@@ -137,6 +174,11 @@ impl Reading {
 
     /// The next text.
     pub fn next(&mut self) -> Result<Option<String>, Failure> {
+        self.get(Wait::Long)
+    }
+
+    /// The next text, if it is there or is waited for.
+    fn get(&mut self, wait: Wait) -> Result<Option<String>, Failure> {
         loop {
             match &mut self.current {
                 None => match self.places.next() {
@@ -154,6 +196,19 @@ impl Reading {
                     }
                     self.current = None;
                 }
+                Some(Place::Input { feed, line }) => {
+                    let came = if wait == Wait::Long { feed.next() } else { feed.next_at_once() };
+                    match came {
+                        Line::Came(bytes) => return text(INPUT, bytes, line).map(Some),
+                        Line::None => return Ok(None),
+                        Line::End => self.current = None,
+                    }
+                }
+                Some(Place::Asked(_)) if wait == Wait::No => return Ok(None),
+                Some(Place::Asked(prompt)) => match prompt.line()? {
+                    Some(text) => return Ok(Some(text)),
+                    None => self.current = None,
+                },
             }
         }
     }
@@ -162,13 +217,20 @@ impl Reading {
 /// The next line without its end.
 fn next_line(name: &str, lines: &mut dyn BufRead, line: &mut usize) -> Result<Option<String>, Failure> {
     let mut bytes = Vec::new();
-    let read = lines.read_until(b'\n', &mut bytes);
-    *line += 1;
-    let read =
-        read.map_err(|error| Failure::new(format!("cannot read {name}: {error}"), "check the file"))?;
-    if read == 0 {
-        return Ok(None);
+    match lines.read_until(b'\n', &mut bytes) {
+        Ok(0) => Ok(None),
+        read => text(name, read.map(|_| bytes), line).map(Some),
     }
+}
+
+/// What standard input is called.
+const INPUT: &str = "standard input";
+
+/// A line that was read, without its end.
+fn text(name: &str, read: io::Result<Vec<u8>>, line: &mut usize) -> Result<String, Failure> {
+    *line += 1;
+    let mut bytes =
+        read.map_err(|error| Failure::new(format!("cannot read {name}: {error}"), "check the file"))?;
     for end in [b'\n', b'\r'] {
         if bytes.last() == Some(&end) {
             bytes.pop();
@@ -180,5 +242,5 @@ fn next_line(name: &str, lines: &mut dyn BufRead, line: &mut usize) -> Result<Op
             "convert it, for example with iconv -t UTF-8",
         )
     })?;
-    Ok(Some(if *line == 1 { without_mark(text) } else { text }))
+    Ok(if *line == 1 { without_mark(text) } else { text })
 }

@@ -13,6 +13,8 @@ pub struct Chat<'w> {
     options: Generate,
     system: Option<String>,
     said: Vec<(Role, String)>,
+    /// How many answers there were, those that are forgotten too.
+    answers: u64,
 }
 
 /// Who says something.
@@ -47,7 +49,7 @@ impl Writer {
         if self.reads_source() {
             return Err(Error::Head { task: "chat", needs: "a decoder alone", has: "an encoder too" });
         }
-        Ok(Chat { writer: self, options, system: None, said: Vec::new() })
+        Ok(Chat { writer: self, options, system: None, said: Vec::new(), answers: 0 })
     }
 }
 
@@ -80,7 +82,10 @@ impl Chat<'_> {
         self.said.push((Role::User, text.to_owned()));
         let answer = self.answer(tell);
         match &answer {
-            Ok(written) => self.said.push((Role::Assistant, written.text.clone())),
+            Ok(written) => {
+                self.said.push((Role::Assistant, written.text.clone()));
+                self.answers += 1;
+            }
             Err(_) => drop(self.said.pop()),
         }
         answer
@@ -96,6 +101,10 @@ impl Chat<'_> {
         let prompt = bare(self.writer.tokenizer(), &template.render(&conversation)?)?;
         let mut options = self.options.clone();
         options.decoding.returns = 1;
+        if let Some(sampling) = &mut options.decoding.sampling {
+            // What is asked again after all was forgotten is drawn anew; the same seed repeats the whole conversation.
+            sampling.seed = sampling.seed.wrapping_add(self.answers);
+        }
         let mut heard = |_: usize, piece: &str| tell(piece);
         let mut written = self.writer.write(vec![prompt], &options, &mut heard)?;
         // Whatever did not fail has written a text.

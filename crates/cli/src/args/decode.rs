@@ -1,9 +1,12 @@
 //! How tokens are chosen: what every verb that writes understands. A flag that is not given leaves what the model's files say.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
+
 use clap::ValueEnum;
 use glassformer::engine::EarlyStopping;
 use glassformer::{Decoding, Sampling};
 
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::ids;
 
@@ -53,7 +56,7 @@ pub struct Decode {
     /// Draw from the most typical that together have this probability
     #[arg(long, value_name = "P", allow_negative_numbers = true)]
     pub typical_p: Option<f64>,
-    /// What is drawn: the same seed draws the same text
+    /// What is drawn: the same seed draws the same text. Without it, texts are drawn anew each time, and ids as with seed 0
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Above 1, tokens that have occurred are less likely
@@ -80,6 +83,11 @@ pub struct Decode {
     /// The id that is written last where the text is as long as it may be
     #[arg(long, value_name = "ID")]
     pub forced_last: Option<u32>,
+}
+
+/// A seed that nobody knows before: the standard library's maps have one of the system's. Short enough to be typed.
+fn new_seed() -> u64 {
+    u64::from(RandomState::new().build_hasher().finish() as u32)
 }
 
 /// The reference's three ways.
@@ -130,10 +138,20 @@ impl Decode {
         Ok(())
     }
 
+    /// The same, with a new seed where tokens are drawn and no seed was given, which is told to who asks for details.
+    pub fn apply_anew(&self, decoding: &mut Decoding, console: &Console) -> Result<(), Failure> {
+        self.apply(decoding)?;
+        if let Some(sampling) = &mut decoding.sampling {
+            sampling.seed = self.seed.unwrap_or_else(new_seed);
+            console.detail(|| format!("drawing; --seed {} draws the same again", sampling.seed));
+        }
+        Ok(())
+    }
+
     /// The same for a verb that gives one result for each text.
-    pub fn apply_for_one(&self, decoding: &mut Decoding) -> Result<(), Failure> {
+    pub fn apply_for_one(&self, decoding: &mut Decoding, console: &Console) -> Result<(), Failure> {
         match self.returns {
-            None | Some(1) => self.apply(decoding),
+            None | Some(1) => self.apply_anew(decoding, console),
             Some(count) => Err(Failure::new(
                 format!("--returns {count}: this verb gives one result for each text"),
                 "`glassformer generate` gives several; leave --returns out",

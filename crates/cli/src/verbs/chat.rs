@@ -36,7 +36,7 @@ pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
     }
     let writer = load::writer(&load::path(args.given())?, console)?;
     let mut options = writer.usual();
-    args.decode.apply_for_one(&mut options.decoding)?;
+    args.decode.apply_for_one(&mut options.decoding, console)?;
     options.stop.extend(args.stop.iter().cloned());
     let mut chat = writer.chat(options)?;
     if let Some(system) = &args.system {

@@ -13,16 +13,26 @@ use crate::failure::Failure;
 use crate::load;
 use crate::outputs::{Form, Outputs, number};
 use crate::progress::Progress;
-use crate::texts::Texts;
+use crate::texts::{Reading, Texts};
 
 /// Works through `texts` chunk by chunk and writes each result.
 pub fn each<R>(
     texts: &Texts,
     json: bool,
+    work: impl FnMut(&[&str]) -> Result<Vec<R>, tasks::Error>,
+    write: (impl Fn(&str, &R) -> Vec<String>, impl Fn(&R) -> Value),
+) -> Result<(), Failure> {
+    each_of(texts.read()?, json, work, write)
+}
+
+/// The same for texts that are being read.
+pub fn each_of<R>(
+    mut reading: Reading,
+    json: bool,
     mut work: impl FnMut(&[&str]) -> Result<Vec<R>, tasks::Error>,
     (lines, value): (impl Fn(&str, &R) -> Vec<String>, impl Fn(&R) -> Value),
 ) -> Result<(), Failure> {
-    let mut reading = texts.read()?;
+    let asks = reading.asks();
     let mut outputs = Outputs::new(Form::of(json));
     let progress = Progress::count("texts");
     loop {
@@ -35,7 +45,9 @@ pub fn each<R>(
         for (text, result) in borrowed.iter().zip(&results) {
             outputs.push(|| lines(text, result).join("\n") + "\n", || value(result))?;
         }
-        progress.advance(chunk.len() as u64);
+        if !asks {
+            progress.advance(chunk.len() as u64);
+        }
     }
     progress.finish();
     outputs.finish()

@@ -7,28 +7,34 @@ use glassformer::Writer;
 use glassformer::tasks::{self, Likelihood, Written};
 use serde_json::{Value, json};
 
-use super::tasks::{each, inputs, long};
+use super::tasks::{each, each_of, inputs, long};
 use crate::args;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::load;
 use crate::outputs::{Form, Outputs, Wrote, number};
+use crate::texts::Reading;
 
 pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
     let Some(path) = load::own(args.model.as_deref()) else {
         let translator = load::translator(console)?;
-        let options = translation(args, translator.writer())?;
-        return texts(&args.texts, args.json, |texts| translator.translate_all(texts, &options));
+        let options = translation(args, translator.writer(), console)?;
+        let reading = args.texts.read_or_ask(console)?;
+        return texts(reading, args.json, |texts| translator.translate_all(texts, &options));
     };
     let writer = load::writer(path, console)?;
-    let options = translation(args, &writer)?;
-    texts(&args.texts, args.json, |texts| writer.translate(texts, &options))
+    let options = translation(args, &writer, console)?;
+    texts(args.texts.read_or_ask(console)?, args.json, |texts| writer.translate(texts, &options))
 }
 
 /// How the user wants `writer` to translate.
-fn translation(args: &args::Translate, writer: &Writer) -> Result<tasks::Translate, Failure> {
+fn translation(
+    args: &args::Translate,
+    writer: &Writer,
+    console: &Console,
+) -> Result<tasks::Translate, Failure> {
     let mut generate = writer.usual();
-    args.decode.apply_for_one(&mut generate.decoding)?;
+    args.decode.apply_for_one(&mut generate.decoding, console)?;
     generate.long = long(args.truncate);
     let split = match args.split {
         args::Split::Long => tasks::Split::Long,
@@ -41,20 +47,20 @@ fn translation(args: &args::Translate, writer: &Writer) -> Result<tasks::Transla
 pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {
     let writer = load::writer(&load::path(args.model.given())?, console)?;
     let mut options = writer.usual();
-    args.decode.apply_for_one(&mut options.decoding)?;
+    args.decode.apply_for_one(&mut options.decoding, console)?;
     options.long = long(args.truncate);
     let given = if args.whole { args.texts.whole()? } else { args.texts.clone() };
-    texts(&given, args.json, |texts| writer.summarize(texts, &options))
+    texts(given.read()?, args.json, |texts| writer.summarize(texts, &options))
 }
 
 /// Results that are texts.
 fn texts(
-    given: &crate::texts::Texts,
+    given: Reading,
     json: bool,
     work: impl FnMut(&[&str]) -> Result<Vec<String>, tasks::Error>,
 ) -> Result<(), Failure> {
     let lines = |_: &str, text: &String| vec![text.clone()];
-    each(given, json, work, (lines, |text: &String| json!({ "text": text })))
+    each_of(given, json, work, (lines, |text: &String| json!({ "text": text })))
 }
 
 pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
@@ -85,7 +91,7 @@ pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
 pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure> {
     let writer = load::writer(&load::path(args.model.given())?, console)?;
     let mut options = writer.usual();
-    args.decode.apply(&mut options.decoding)?;
+    args.decode.apply_anew(&mut options.decoding, console)?;
     options.decoding.start = args.start.or(options.decoding.start);
     if let Some(end) = args.end {
         options.decoding.end = vec![end];

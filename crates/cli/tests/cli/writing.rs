@@ -1,7 +1,11 @@
 //! The verbs that write text: prompts, translations, conversations, scores.
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
+use std::process::Stdio;
+use std::sync::mpsc;
+use std::time::Duration;
 
 use glassformer::formula::Position;
 use glassformer::formula::named::{self, Original};
@@ -305,6 +309,67 @@ fn translating_needs_no_model() {
     assert_eq!(run_with_input(&["translate"], b"Hello\n\nGood morning\n").ok(), "你好\n\n早上好\n");
     let json = outputs(&run(&["translate", "--model", "en-zh", "--json", "Hello"]).ok());
     assert_eq!(json[0]["text"], "你好");
+}
+
+/// A line from a pipe once waited until 256 were there, or the input ended.
+#[test]
+fn a_line_is_translated_before_the_next_one_comes() {
+    let mut child = command(&["translate"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut input = child.stdin.take().unwrap();
+    let (send, lines) = mpsc::channel();
+    let mut out = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        while out.read_line(&mut line).is_ok_and(|read| read > 0)
+            && send.send(std::mem::take(&mut line)).is_ok()
+        {}
+    });
+    for (text, translation) in [("Hello\n", "你好\n"), ("\n", "\n"), ("Good morning\r\n", "早上好\n")] {
+        input.write_all(text.as_bytes()).unwrap();
+        input.flush().unwrap();
+        assert_eq!(lines.recv_timeout(Duration::from_secs(60)).as_deref(), Ok(translation));
+    }
+    input.write_all(b"Hello\nHello").unwrap(); // the last one has no end
+    drop(input);
+    let rest: String = lines.iter().collect();
+    assert_eq!((rest.as_str(), child.wait().unwrap().code()), ("你好\n你好\n", Some(0)));
+}
+
+/// `--temperature` once drew the same text each time.
+#[test]
+fn texts_are_drawn_anew_unless_a_seed_is_given() {
+    let (story, talk) = (model("story"), model("talk"));
+    let flags = ["--temperature", "5", "--top-k", "0", "--max-new-tokens", "20"];
+    for verb in [["generate", "--model", &story, "The cat"], ["chat", "--model", &talk, "the cat"]] {
+        let draw = |more: &[&str]| run(&[&verb[..], &flags, more].concat());
+        assert_ne!(draw(&[]).ok(), draw(&[]).ok());
+        let told = draw(&["-v"]);
+        let seed = told
+            .err
+            .split_once("--seed ")
+            .and_then(|(_, rest)| rest.split_whitespace().next())
+            .unwrap()
+            .to_owned();
+        assert_eq!(draw(&["--seed", &seed]).ok(), told.ok());
+    }
+    // Ids are for who checks numbers: they are drawn the same each time.
+    let ids = [&["generate", "--model", &story, "--ids", "5 6"], &flags[..]].concat();
+    assert_eq!(run(&ids).ok(), run(&ids).ok());
+    let greedy = run(&["generate", "--model", &story, "The cat", "--max-new-tokens", "4", "-v"]);
+    assert!(!greedy.err.contains("--seed"), "{}", greedy.err);
+}
+
+/// What is asked again after `/reset` is drawn again, and the same seed repeats the whole conversation.
+#[test]
+fn each_answer_of_a_conversation_is_drawn_for_itself() {
+    let flags = ["--temperature", "5", "--top-k", "0", "--max-new-tokens", "20", "--seed", "3"];
+    let talk = model("talk");
+    let args = [&["chat", &talk], &flags[..]].concat();
+    let said = run_with_input(&args, b"the cat\n/reset\nthe cat\n").ok();
+    assert_eq!(run_with_input(&args, b"the cat\n/reset\nthe cat\n").ok(), said);
+    let lines: Vec<&str> = said.lines().collect();
+    let (first, second) = lines.split_at(lines.len() / 2);
+    assert_ne!(first, second);
 }
 
 /// `--to de` once gave Chinese.
