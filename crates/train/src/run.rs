@@ -40,6 +40,13 @@ pub enum Event {
         /// So many tokens; nothing where it is as many as there are characters.
         size: Option<usize>,
     },
+    /// Data look like something else than what they are taken for.
+    Doubt {
+        /// Which, and why.
+        what: String,
+        /// What to do.
+        hint: String,
+    },
     /// So many more records were read.
     Read(usize),
     /// The data is there.

@@ -55,7 +55,7 @@ pub(crate) struct Begun {
 /// Makes or opens what `config` begins with.
 pub(crate) fn begin(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<Begun, Error> {
     let labels = match config.objective {
-        Objective::Classify | Objective::Tag => labels(config)?,
+        Objective::Classify | Objective::Tag => labels(config, tell)?,
         Objective::Translate
         | Objective::Generate
         | Objective::Fill

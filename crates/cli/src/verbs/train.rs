@@ -96,6 +96,7 @@ impl Watch<'_> {
     fn tell(&mut self, event: Event) {
         match event {
             Event::Read(count) => self.reading.advance(count as u64),
+            Event::Doubt { what, hint } => self.console.warn(&Failure::new(what, hint)),
             Event::Step { step, loss, rows, seconds } => {
                 if let Some(bar) = &mut self.bar {
                     bar.step(step, loss, rows as f64 / seconds);

@@ -289,7 +289,8 @@ mod tests {
     #[test]
     fn the_same_lines_give_the_same_file() {
         let data = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/README.md");
-        let text = std::fs::read_to_string(data).expect("a text to learn from") + "一二三四五六七八九十，天地玄黄。";
+        let text =
+            std::fs::read_to_string(data).expect("a text to learn from") + "一二三四五六七八九十，天地玄黄。";
         for pieces in [Pieces::Unigram, Pieces::Pairs, Pieces::BytePairs, Pieces::Characters] {
             let learn = Learn { pieces, size: 600, coverage: 1.0, around: Marks::End };
             let files = || learn.from_lines(text.lines()).expect("it learns").files();
@@ -299,7 +300,11 @@ mod tests {
             }
             let mut lines: Vec<&str> = text.lines().collect();
             lines.reverse();
-            assert_eq!(learn.from_lines(lines).expect("it learns").files(), first, "{pieces:?} in another order");
+            assert_eq!(
+                learn.from_lines(lines).expect("it learns").files(),
+                first,
+                "{pieces:?} in another order"
+            );
         }
     }
 
@@ -310,8 +315,10 @@ mod tests {
         let low = -9.0;
         let once = low + STEP;
         let twice = low + (STEP + STEP);
-        let mut some = [piece("bc", -2.0), piece("ab", -2.0), piece("y", twice), piece("x", low), piece("z", once)];
-        let mut others = [piece("ab", -2.0), piece("bc", -2.0), piece("z", twice), piece("y", once), piece("x", low)];
+        let mut some =
+            [piece("bc", -2.0), piece("ab", -2.0), piece("y", twice), piece("x", low), piece("z", once)];
+        let mut others =
+            [piece("ab", -2.0), piece("bc", -2.0), piece("z", twice), piece("y", once), piece("x", low)];
         settle(&mut some);
         settle(&mut others);
         assert_eq!(some, others);

@@ -1,6 +1,7 @@
 //! From files of text to batches: read, filtered, turned into tokens and kept on disk, then drawn in an order that the
 //! seed and the epoch decide, so that training can go on anywhere.
 
+mod columns;
 mod filter;
 mod order;
 mod prepare;

@@ -1,5 +1,6 @@
 //! The data as tokens on disk: made once, and used again as long as nothing that it depends on has changed.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::num::NonZeroUsize;
@@ -9,12 +10,13 @@ use std::thread;
 use glassformer_tensor::Random;
 use serde::{Deserialize, Serialize};
 
+use super::columns::Columns;
 use super::filter::{Dropped, Sieve, fingerprint, unlike};
 use super::store::Writer;
 use super::{Record, Records, Store};
 use crate::config::{Config, Objective, Source};
 use crate::task::{Encoded, Refused, Task};
-use crate::{Error, disk};
+use crate::{Error, Event, disk};
 
 /// Changes with what examples hold on disk: data of an older program is made anew.
 const FORMAT: u32 = 2;
@@ -88,17 +90,21 @@ fn texts(record: Record, objective: Objective) -> Vec<String> {
     }
 }
 
-/// The labels of the data to learn from, in alphabetical order.
+/// The labels of the data to learn from, in alphabetical order. `tell` hears of files whose labels look like no labels.
 ///
 /// # Errors
 /// If a file cannot be read.
-pub fn labels(config: &Config) -> Result<Vec<String>, Error> {
-    let mut labels = std::collections::BTreeSet::new();
+pub fn labels(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<Vec<String>, Error> {
+    let mut labels = BTreeSet::new();
     for source in &config.data.train {
         let mut records = Records::open(source, config.objective)?;
+        let mut columns = Columns::default();
         while let Some(record) = records.record()? {
             match config.objective {
-                Objective::Classify => _ = labels.insert(record.texts[1].clone()),
+                Objective::Classify => {
+                    columns.see(&record);
+                    labels.insert(record.texts[1].clone());
+                }
                 Objective::Tag => labels.extend(record.words.into_iter().map(|(_, tag)| tag)),
                 Objective::Translate
                 | Objective::Generate
@@ -106,6 +112,9 @@ pub fn labels(config: &Config) -> Result<Vec<String>, Error> {
                 | Objective::Answer
                 | Objective::Embed => return Ok(Vec::new()),
             }
+        }
+        if let Some((what, hint)) = columns.doubt(records.columns()) {
+            tell(Event::Doubt { what: format!("{}: {what}", source.path.display()), hint });
         }
     }
     Ok(labels.into_iter().collect())

@@ -159,6 +159,11 @@ impl Records {
         Ok(records)
     }
 
+    /// Those that are read, in the order of the objective; none where the format has none.
+    pub(crate) fn columns(&self) -> &[Column] {
+        &self.columns
+    }
+
     /// The next record.
     ///
     /// # Errors
