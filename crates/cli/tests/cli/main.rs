@@ -11,6 +11,7 @@ mod precision;
 mod quantize;
 mod tasks;
 mod tokens;
+mod train;
 mod writing;
 
 use std::io::{ErrorKind, Write};
