@@ -23,6 +23,8 @@ pub struct Sequence {
     pub types: Vec<u32>,
     /// Positions of the source that see and are seen by all.
     pub global: Vec<usize>,
+    /// How many of the first rows of what is pooled are not: those of a prompt.
+    pub unpooled: usize,
     /// Which of its rows the head is asked about.
     pub asked: Asked,
 }
@@ -65,14 +67,15 @@ impl Sequence {
     /// Appends this sequence to `batch`; `rows` is how many rows its source has, `memory` how many its target remembers.
     fn push(&self, batch: &mut Batch<'_>, rows: usize, memory: usize) {
         let source = batch.source.spans.len();
+        let unpooled = self.unpooled;
         if rows > 0 {
-            batch.source.push_rows(rows, Span::default());
+            batch.source.push_rows(rows, Span { unpooled, ..Span::default() });
             batch.source.tokens.extend(&self.source);
             batch.source.types.extend(self.types.iter().copied().chain(std::iter::repeat(0)).take(rows));
             batch.source.global.extend((0..rows).map(|i| self.global.contains(&i)));
         }
         if !self.target.is_empty() {
-            batch.target.push(&self.target, Span { source, memory, ..Span::default() });
+            batch.target.push(&self.target, Span { source, memory, unpooled, ..Span::default() });
         }
         let last = if self.target.is_empty() { &mut batch.source } else { &mut batch.target };
         if let Some(span) = last.spans.last().copied() {
@@ -231,6 +234,10 @@ fn batch(formula: &Formula, sequences: &[Sequence], given: &mut Given) -> Result
             return Err(bad(format!("global position {place} is beyond its {rows} rows"), "count from 0"));
         }
         let last = if sequence.target.is_empty() { rows } else { sequence.target.len() };
+        if sequence.unpooled >= last {
+            let what = format!("{} of its {last} rows are not pooled", sequence.unpooled);
+            return Err(bad(what, "leave at least one row to be pooled"));
+        }
         if let Some(row) = sequence.asked.misplaced(last) {
             let what =
                 format!("row {row} that the head is asked about is beyond its {last} rows, or out of order");

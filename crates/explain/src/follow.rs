@@ -101,7 +101,7 @@ impl Follow<'_> {
                 let likely = match reader.problem()? {
                     Problem::Single => Likely::Softmax,
                     Problem::Several => Likely::Sigmoid,
-                    Problem::Measure => Likely::Scores,
+                    Problem::Measure | Problem::Activated(_) => Likely::Scores,
                 };
                 Ending::Classes { names, likely }
             }

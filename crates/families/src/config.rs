@@ -120,6 +120,8 @@ const HARMLESS: &[&str] = &[
     "summary_use_proj",
     "gen_head",
     "save_step",
+    "sbert_ce_default_activation_function",
+    "sentence_transformers",
     "static_position_embeddings",
     "extra_pos_embeddings",
     "_num_labels",

@@ -13,7 +13,7 @@ use glassformer_graph::Constants;
 use glassformer_model::{Model, Source, parameters};
 use glassformer_tensor::Coded;
 use glassformer_weights::{Format, Weights};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::open::{Parts, read_config};
 use crate::{Bound, Checkpoint, Config, Error};
@@ -31,6 +31,8 @@ pub struct Embedding {
     pub prompt: Option<String>,
     /// Whether the rows of a prompt are pooled like the others.
     pub include_prompt: bool,
+    /// How many numbers of a vector are kept, from the first on; all where nothing is said.
+    pub dimensions: Option<usize>,
 }
 
 /// Opens the checkpoint in `folder` as a model of sentences: its output `pooled` is their vector.
@@ -72,6 +74,7 @@ pub fn open_for_embedding(folder: &Path) -> Result<Checkpoint, Error> {
         // What a classifier's first row sees, for it alone; rows are pooled as the bare model gives them.
         global: Vec::new(),
         embedding: Some(embedding),
+        score_function: None,
         config: config.into_keys(),
     })
 }
@@ -268,14 +271,12 @@ fn strategy(config: &Config) -> Result<Pool, Error> {
 
 /// What the files beside the modules say about texts: their length, their case, and prompts.
 fn habits(folder: &Path, inner: &Path, embedding: &mut Embedding) -> Result<(), Error> {
-    let read = |path: &Path| -> Result<Option<Config>, Error> {
-        if path.exists() { Config::parse(&crate::open::read_text(path)?).map(Some) } else { Ok(None) }
-    };
-    if let Some(config) = read(&inner.join("sentence_bert_config.json"))? {
+    if let Some(config) = beside(&inner.join("sentence_bert_config.json"))? {
         embedding.longest = config.optional_size("max_seq_length")?;
         embedding.lower = config.flag_or("do_lower_case", false)?;
     }
-    if let Some(config) = read(&folder.join("config_sentence_transformers.json"))? {
+    let path = folder.join(TOLD);
+    if let Some(config) = beside(&path)? {
         let prompts = config.get("prompts").and_then(Value::as_object);
         let texts = prompts
             .into_iter()
@@ -283,8 +284,68 @@ fn habits(folder: &Path, inner: &Path, embedding: &mut Embedding) -> Result<(), 
             .filter_map(|(name, text)| Some((name.clone(), text.as_str()?.to_owned())));
         embedding.prompts = texts.collect();
         embedding.prompt = config.get("default_prompt_name").and_then(Value::as_str).map(str::to_owned);
+        embedding.dimensions = dimensions(&config).map_err(|why| within(&path, why))?;
+        for other in
+            ["__version__", "requirements", "similarity_fn_name", "activation_fn", "keep_in_fp32_modules"]
+        {
+            config.get(other); // versions, how vectors are compared, and what is a classifier's or of narrower numbers
+        }
+        config.finish().map_err(|why| within(&path, why))?;
     }
     Ok(())
+}
+
+/// How many numbers of a vector are kept.
+fn dimensions(config: &Config) -> Result<Option<usize>, Error> {
+    let count = config.optional_size("truncate_dim")?;
+    if count == Some(0) {
+        let why = "is 0, and should be how many numbers of a vector are kept".into();
+        return Err(Error::Key { key: "truncate_dim".into(), why });
+    }
+    Ok(count)
+}
+
+/// The configuration at `path`, where there is one.
+fn beside(path: &Path) -> Result<Option<Config>, Error> {
+    if path.exists() { Config::parse(&crate::open::read_text(path)?).map(Some) } else { Ok(None) }
+}
+
+/// An error about a key, told of the file that it stands in.
+fn within(path: &Path, error: Error) -> Error {
+    let path = path.display().to_string();
+    match error {
+        Error::Key { key, why } => Error::File { path, why: format!("{key} {why}") },
+        Error::Unread(keys) => {
+            let why = "not understood, and may change the results; update Glassformer or report it";
+            Error::File { path, why: format!("{} {why}", keys.join(", ")) }
+        }
+        other => other,
+    }
+}
+
+/// What sentence-transformers writes beside a model's own configuration.
+const TOLD: &str = "config_sentence_transformers.json";
+
+/// The name of the function that sentence-transformers applies to a classifier's scores, as the files in `folder` and `config`,
+/// that of the model, give it: `torch.nn.modules.linear.Identity`. What stands beside the model counts where `modules.json` lies
+/// there, too.
+///
+/// # Errors
+/// If a file cannot be read, or names a prompt.
+pub(crate) fn score_function(folder: &Path, config: &Map<String, Value>) -> Result<Option<String>, Error> {
+    let path = folder.join(TOLD);
+    let told = if folder.join("modules.json").exists() { beside(&path)? } else { None };
+    let ranks = |told: &Config| told.get("model_type").is_some_and(|kind| kind == "CrossEncoder");
+    let told = told.filter(ranks);
+    if let Some(name) = told.as_ref().and_then(|told| told.get("default_prompt_name")) {
+        let why = format!("default_prompt_name is {name}, and prompts of classifiers are not supported");
+        return Err(Error::File { path: path.display().to_string(), why });
+    }
+    let told = told.as_ref().and_then(|told| told.get("activation_fn"));
+    let own = || config.get("sentence_transformers")?.get("activation_fn");
+    let older = || config.get("sbert_ce_default_activation_function");
+    let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+    Ok(told.or_else(own).or_else(older).filter(|name| !name.is_null()).map(text))
 }
 
 /// The weights of the model, and those of the modules after it.

@@ -9,6 +9,7 @@ use glassformer_model::Model;
 use glassformer_weights::{Dtype, Format, View, Weights};
 use serde_json::{Map, Value};
 
+use crate::embedding::score_function;
 use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, family, gguf};
 
 /// The largest `config.json` that is read: real ones have a few kilobytes, and with many labels some hundred. Parsed it may
@@ -28,6 +29,9 @@ pub struct Checkpoint {
     pub global: Vec<usize>,
     /// How sentences become vectors, where it was opened for that.
     pub embedding: Option<Embedding>,
+    /// The function that sentence-transformers applies to its scores of classes, where its files name one:
+    /// `torch.nn.modules.linear.Identity`.
+    pub score_function: Option<String>,
     /// The configuration as it stands, for what is not the model's but a task's.
     pub config: Map<String, Value>,
 }
@@ -36,7 +40,15 @@ impl Checkpoint {
     /// A model whose formula says all.
     pub fn plain(model: Model) -> Self {
         let (labels, global) = (Vec::new(), global_rows(model.formula()));
-        Self { model, kind: String::new(), labels, global, embedding: None, config: Map::new() }
+        Self {
+            model,
+            kind: String::new(),
+            labels,
+            global,
+            embedding: None,
+            score_function: None,
+            config: Map::new(),
+        }
     }
 
     /// The id that the configuration has for `key`.
@@ -126,7 +138,9 @@ pub fn global_rows(formula: &Formula) -> Vec<usize> {
 /// # Errors
 /// If a file cannot be read, the architecture is not known, a key is not understood, or tensors do not fit.
 pub fn open(path: &Path) -> Result<Checkpoint, Error> {
-    checkpoint(Parts::read(path)?)
+    let mut checkpoint = checkpoint(Parts::read(path)?)?;
+    checkpoint.score_function = score_function(path, &checkpoint.config)?;
+    Ok(checkpoint)
 }
 
 /// A checkpoint whose files are in memory: the text of its `config.json`, and its weights. See [`Weights::from_bytes`].
@@ -147,7 +161,9 @@ fn checkpoint(Parts { config, family, weights }: Parts) -> Result<Checkpoint, Er
         Head::Rows | Head::Words { .. } | Head::Adaptive { .. } | Head::Spans => Vec::new(),
     };
     let global = family.global;
-    Ok(Checkpoint { model, kind, labels, global, embedding: None, config: config.into_keys() })
+    let config = config.into_keys();
+    let embedding = None;
+    Ok(Checkpoint { model, kind, labels, global, embedding, score_function: None, config })
 }
 
 /// What a checkpoint consists of, before its weights are bound.

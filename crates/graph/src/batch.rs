@@ -22,6 +22,8 @@ pub struct Span {
     pub memory: usize,
     /// The first of them among all sequences' remembered rows.
     pub memory_start: usize,
+    /// How many of its first rows are not pooled: those of a prompt.
+    pub unpooled: usize,
 }
 
 impl Span {

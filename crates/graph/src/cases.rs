@@ -15,13 +15,15 @@ pub struct Sample {
     pub target: &'static [usize],
     /// Remembered rows of each target sequence.
     pub memory: &'static [usize],
+    /// First rows of each source sequence that are not pooled; none where nothing is said.
+    pub unpooled: &'static [usize],
     /// Ids are below this.
     pub ids: usize,
 }
 
 impl Default for Sample {
     fn default() -> Self {
-        Self { source: &[3, 1, 6], target: &[4, 2, 5], memory: &[2, 0, 3], ids: 4 }
+        Self { source: &[3, 1, 6], target: &[4, 2, 5], memory: &[2, 0, 3], unpooled: &[], ids: 4 }
     }
 }
 
@@ -29,14 +31,16 @@ impl Sample {
     /// The batch, drawn from `random`, without the graph's inputs.
     pub fn batch(&self, random: &mut Random) -> Batch<'static> {
         let mut batch = Batch { seed: random.bits(), ..Batch::default() };
-        for (lengths, memory, packed) in
-            [(self.source, &[][..], &mut batch.source), (self.target, self.memory, &mut batch.target)]
-        {
+        let sides = [
+            (self.source, [&[][..], self.unpooled], &mut batch.source),
+            (self.target, [self.memory, &[]], &mut batch.target),
+        ];
+        for (lengths, given, packed) in sides {
             for (s, &len) in lengths.iter().enumerate() {
                 let tokens: Vec<u32> = (0..len).map(|_| random.below(self.ids) as u32).collect();
-                let memory = memory.get(s).copied().unwrap_or(0);
-                packed
-                    .push(&tokens, Span { source: s % self.source.len().max(1), memory, ..Span::default() });
+                let [memory, unpooled] = given.map(|of| of.get(s).copied().unwrap_or(0));
+                let source = s % self.source.len().max(1);
+                packed.push(&tokens, Span { source, memory, unpooled, ..Span::default() });
             }
             let rows = packed.rows();
             packed.types = (0..rows).map(|_| random.below(2) as u32).collect();

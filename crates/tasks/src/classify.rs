@@ -2,6 +2,7 @@
 
 use glassformer_engine::Asked;
 use glassformer_formula::Head;
+use glassformer_graph::ops::Activation;
 
 use crate::score::{best, sigmoid, softmax};
 use crate::{Error, Input, Long, Reader};
@@ -30,7 +31,7 @@ pub struct Label {
     pub score: f32,
 }
 
-/// What scores mean, as `problem_type` says or the number of labels suggests.
+/// What is made of scores: as sentence-transformers' files name a function, as `problem_type` says, or the number of labels suggests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Problem {
     /// One label is right.
@@ -39,6 +40,8 @@ pub enum Problem {
     Several,
     /// Scores are what is asked for.
     Measure,
+    /// Each score is bent by itself.
+    Activated(Activation),
 }
 
 impl Reader {
@@ -61,6 +64,9 @@ impl Reader {
                     Problem::Single => softmax(logits),
                     Problem::Several => logits.iter().map(|&x| sigmoid(x)).collect(),
                     Problem::Measure => logits.to_vec(),
+                    Problem::Activated(act) => {
+                        logits.iter().map(|&x| act.value(f64::from(x)) as f32).collect()
+                    }
                 };
                 let label = |place: usize| Label {
                     label: names.get(place).cloned().unwrap_or_else(|| format!("LABEL_{place}")),
@@ -77,6 +83,9 @@ impl Reader {
     /// # Errors
     /// If its configuration says something that is not known.
     pub fn problem(&self) -> Result<Problem, Error> {
+        if let Some(name) = &self.checkpoint().score_function {
+            return applied(name);
+        }
         match self.checkpoint().config.get("problem_type").and_then(|value| value.as_str()) {
             Some("regression") => Ok(Problem::Measure),
             Some("single_label_classification") | None if self.checkpoint().labels.len() != 1 => {
@@ -91,4 +100,24 @@ impl Reader {
             }),
         }
     }
+}
+
+/// What a function of torch makes of scores.
+fn applied(name: &str) -> Result<Problem, Error> {
+    let known = match name.strip_prefix("torch.").and_then(|inside| inside.rsplit('.').next()) {
+        Some("Identity") => Some(Problem::Measure),
+        Some("Sigmoid") => Some(Problem::Several),
+        Some("Softmax") => Some(Problem::Single),
+        Some("Tanh") => Some(Problem::Activated(Activation::Tanh)),
+        Some("ReLU") => Some(Problem::Activated(Activation::Relu)),
+        Some("GELU") => Some(Problem::Activated(Activation::Gelu)),
+        Some("SiLU") => Some(Problem::Activated(Activation::Silu)),
+        Some(_) | None => None,
+    };
+    known.ok_or_else(|| Error::Option {
+        option: "activation_fn",
+        what: format!("of the model's files is {name:?}, which is not known"),
+        hint: "write Identity, Sigmoid, Softmax, Tanh, ReLU, GELU or SiLU of torch, such as torch.nn.modules.linear.Identity"
+            .to_owned(),
+    })
 }

@@ -3,9 +3,10 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use glassformer_engine::Asked;
+use glassformer_engine::{Asked, Sequence};
 use glassformer_families::{embedding_folder, open_for_embedding};
 use glassformer_graph::Backend;
+use glassformer_tokens::{Encoding, Special};
 
 use crate::{Error, Input, Long, Reader};
 
@@ -54,21 +55,40 @@ impl Reader {
             Prompt::Nothing => None,
         };
         let prompt = prompt.map_or("", String::as_str);
-        if !prompt.is_empty() && !habits.include_prompt {
-            let what = "is left out when this model pools, which is not supported".to_owned();
-            return Err(Error::Option { option: "prompt", what, hint: "embed without a prompt".to_owned() });
-        }
-        let text = |text: &&str| {
-            let text = format!("{prompt}{text}");
-            if habits.lower { text.to_lowercase() } else { text }
+        let lower = |text: String| if habits.lower { text.to_lowercase() } else { text };
+        let unpooled = match prompt {
+            "" => 0,
+            _ if habits.include_prompt => 0,
+            prompt => self.prompt_rows(&lower(prompt.to_owned()))?,
         };
-        let texts: Vec<String> = texts.iter().map(text).collect();
+        let texts: Vec<String> = texts.iter().map(|text| lower(format!("{prompt}{text}"))).collect();
         let inputs: Vec<Input<'_>> = texts.iter().map(|text| Input::One(text)).collect();
         let limit = self.longest().into_iter().chain(habits.longest).min();
         let encodings = self.encode(&inputs, options.long, limit)?;
+        let sequence = |(text, encoding): (usize, &Encoding)| {
+            if encoding.len() <= unpooled {
+                let what = "the prompt leaves no room for it".to_owned();
+                let hint = "embed it without the prompt: --prompt none".to_owned();
+                return Err(Error::Text { text, what, hint });
+            }
+            let sequence = self.sequence(encoding, Asked::Rows(Vec::new()))?;
+            Ok(Sequence { unpooled, ..sequence })
+        };
+        let sequences: Vec<Sequence> =
+            encodings.iter().enumerate().map(sequence).collect::<Result<_, _>>()?;
         let mut vectors = Vec::with_capacity(texts.len());
-        self.run(&encodings, "pooled", |_| Asked::Rows(Vec::new()), |_, row| vectors.push(row.to_vec()))?;
+        let kept =
+            |row: &[f32]| row[..habits.dimensions.map_or(row.len(), |most| most.min(row.len()))].to_vec();
+        self.run_sequences(&sequences, "pooled", |_, row| vectors.push(kept(row)))?;
         Ok(vectors)
+    }
+
+    /// How many rows of a text are those of `prompt` before it, as sentence-transformers counts them: its tokens alone, without a
+    /// special one at the end.
+    fn prompt_rows(&self, prompt: &str) -> Result<usize, Error> {
+        let ids = self.tokenizer().encode(prompt, Special::Add)?.ids;
+        let ends = ids.last().is_some_and(|&last| self.tokenizer().is_special(last));
+        Ok(ids.len() - usize::from(ends))
     }
 
     fn no_prompt(&self, name: &str) -> Error {

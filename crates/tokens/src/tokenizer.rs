@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use serde_json::Value;
+
 use crate::config::Config;
 use crate::encoding::{Encoding, Part, Positions, Span, Special, SpecialText};
 use crate::error::Error;
@@ -20,6 +22,7 @@ pub struct Tokenizer {
     special: SpecialIds,
     model_max_length: Option<usize>,
     languages: Option<(String, String)>,
+    typed: bool,
     tidy: bool,
 }
 
@@ -97,14 +100,16 @@ impl Tokenizer {
         let tidy = config.flag("clean_up_tokenization_spaces") == Some(true) && !library.keeps_spaces();
         let engine = Engine::Library(Box::new(library));
         let vocabulary = Arc::new(vocabulary);
-        Ok(Self { engine, vocabulary, special, model_max_length: None, languages: None, tidy }.told(config))
+        let (model_max_length, languages, typed) = (None, None, true);
+        Ok(Self { engine, vocabulary, special, model_max_length, languages, typed, tidy }.told(config))
     }
 
     pub(crate) fn from_pieces(pieces: Pieced, special: SpecialIds, config: &Config) -> Self {
         let tidy = config.flag("clean_up_tokenization_spaces") == Some(true);
         let vocabulary = pieces.source.vocabulary.clone();
         let engine = Engine::Pieced(Box::new(pieces));
-        Self { engine, vocabulary, special, model_max_length: None, languages: None, tidy }.told(config)
+        let (model_max_length, languages, typed) = (None, None, true);
+        Self { engine, vocabulary, special, model_max_length, languages, typed, tidy }.told(config)
     }
 
     /// With what the configuration says of the model rather than of its tokens.
@@ -114,6 +119,8 @@ impl Tokenizer {
             config.number("model_max_length").and_then(|length| usize::try_from(length).ok());
         let language = |key| Some(config.value(key)?.as_str()?.to_owned());
         self.languages = language("source_lang").zip(language("target_lang"));
+        let inputs = config.value("model_input_names").and_then(Value::as_array);
+        self.typed = inputs.is_none_or(|names| names.iter().any(|name| name == "token_type_ids"));
         self
     }
 
@@ -162,13 +169,18 @@ impl Tokenizer {
     }
 
     fn encode_texts(&self, first: &str, second: Option<&str>, special: Special) -> Result<Encoding, Error> {
-        match &self.engine {
+        let mut encoding = match &self.engine {
             Engine::Library(library) => {
                 check_length(first, second)?;
-                library.encode(first, second, special)
+                library.encode(first, second, special)?
             }
-            Engine::Pieced(pieces) => encode_pieces(pieces, &pieces.source, (first, second), special),
+            Engine::Pieced(pieces) => encode_pieces(pieces, &pieces.source, (first, second), special)?,
+        };
+        // `model_input_names` without `token_type_ids`: the reference hands the model none, which it takes for zeros.
+        if !self.typed {
+            encoding.types.fill(0);
         }
+        Ok(encoding)
     }
 
     /// Tokens as a text. Ids that are not in the vocabulary are left out.

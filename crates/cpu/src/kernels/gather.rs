@@ -243,27 +243,27 @@ unsafe fn pool_one(
     unsafe {
         let copy = |i: usize| to.copy_from_nonoverlapping(x.data.add(from(i)), count);
         match pooling {
-            Pooling::First => copy(0),
+            Pooling::First => copy(span.unpooled),
             Pooling::Last => copy(span.len - 1),
             Pooling::Max => {
-                copy(0);
-                for i in 1..span.len {
+                copy(span.unpooled);
+                for i in span.unpooled + 1..span.len {
                     dispatch!(isa, |L| two::<L>(Larger, to, x.data.add(from(i)), to, count));
                 }
             }
             Pooling::WeightedMean => {
                 to.write_bytes(0, count);
-                for i in 0..span.len {
+                for i in span.unpooled..span.len {
                     let weight = PlusTimes(pooling.weight(span, i).unwrap_or(0.0) as f32);
                     dispatch!(isa, |L| two::<L>(weight, to, x.data.add(from(i)), to, count));
                 }
             }
             Pooling::Mean | Pooling::MeanRoot => {
                 to.write_bytes(0, count);
-                for i in 0..span.len {
+                for i in span.unpooled..span.len {
                     dispatch!(isa, |L| two::<L>(Sum, to, x.data.add(from(i)), to, count));
                 }
-                let mean = Times(pooling.weight(span, 0).unwrap_or(0.0) as f32);
+                let mean = Times(pooling.weight(span, span.unpooled).unwrap_or(0.0) as f32);
                 dispatch!(isa, |L| one::<L>(mean, to, to, count));
             }
         }
@@ -308,13 +308,13 @@ unsafe fn pool_grad_one(
         if pooling == Pooling::Max {
             for (offset, column) in columns.clone().enumerate() {
                 let number = |i: usize| *x.data.add(at(i, column));
-                let largest =
-                    (0..span.len).fold(0, |best, i| if number(i) > number(best) { i } else { best });
+                let largest = (span.unpooled..span.len)
+                    .fold(span.unpooled, |best, i| if number(i) > number(best) { i } else { best });
                 *dx.data.add(at(largest, column)) += *dy.add(offset);
             }
             return;
         }
-        for i in 0..span.len {
+        for i in span.unpooled..span.len {
             let weight = PlusTimes(pooling.weight(span, i).unwrap_or(0.0) as f32);
             let to = dx.data.add(at(i, columns.start));
             dispatch!(isa, |L| two::<L>(weight, to, dy, to, columns.len()));

@@ -1,7 +1,7 @@
 //! One row for each sequence: what classifiers and embeddings read.
 
 use super::{Gradient, Operation, PoolGrad, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, Span, World};
+use crate::{Array, Builder, Case, Error, Rows, Sample, Shape, Side, Span, World};
 
 /// What is read off the rows of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,14 +23,16 @@ pub enum Pooling {
 impl Pooling {
     /// How much row `i` of a sequence counts, or nothing where that hangs on its numbers.
     pub fn weight(self, span: &Span, i: usize) -> Option<f64> {
-        let rows = span.len as f64;
+        let sum = |count: usize| count as f64 * (count as f64 + 1.0) / 2.0;
+        let rows = (span.len - span.unpooled) as f64;
         Some(match self {
-            Self::First => f64::from(u8::from(i == 0)),
+            Self::Max => return None,
+            _ if i < span.unpooled => 0.0,
+            Self::First => f64::from(u8::from(i == span.unpooled)),
             Self::Last => f64::from(u8::from(i + 1 == span.len)),
             Self::Mean => 1.0 / rows,
             Self::MeanRoot => 1.0 / rows.sqrt(),
-            Self::WeightedMean => (i + 1) as f64 / (rows * (rows + 1.0) / 2.0),
-            Self::Max => return None,
+            Self::WeightedMean => (i + 1) as f64 / (sum(span.len) - sum(span.unpooled)),
         })
     }
 
@@ -48,7 +50,8 @@ impl Pooling {
     }
 }
 
-/// `y[s] = Σᵢ weight(i) x[s, i]`, or the largest number of each column; several of these are put side by side.
+/// `y[s] = Σᵢ weight(i) x[s, i]`, or the largest number of each column; several of these are put side by side. Rows that a span
+/// says are not pooled count nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pool {
     /// Whose rows.
@@ -78,7 +81,7 @@ impl Operation for Pool {
         vec![Array::tabulate(spans.len(), x.width * self.poolings.len(), |s, j| {
             let (span, pooling) = (&spans[s], self.poolings[j / x.width]);
             let number = |i: usize| x.at(span.start + i, j % x.width);
-            let most = || (0..span.len).map(number).fold(f64::NEG_INFINITY, f64::max);
+            let most = || (span.unpooled..span.len).map(number).fold(f64::NEG_INFINITY, f64::max);
             let sum: Option<f64> = (0..span.len).map(|i| Some(pooling.weight(span, i)? * number(i))).sum();
             sum.unwrap_or_else(most)
         })]
@@ -87,6 +90,8 @@ impl Operation for Pool {
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);
         let case = |poolings| Case::new(Self { side: Side::Source, poolings }, &[x]);
-        Pooling::samples().into_iter().map(case).collect()
+        let prompted = Sample { unpooled: &[2, 0, 5], ..Sample::default() };
+        let all = Pooling::samples().into_iter().map(case);
+        all.flat_map(|case| [case.clone().on(prompted), case]).collect()
     }
 }

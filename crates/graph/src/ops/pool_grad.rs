@@ -1,7 +1,7 @@
 //! The gradient of a pool.
 
 use super::{Gradient, NoGradient, Operation, Pool, Pooling, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Sample, Shape, Side, World};
 
 /// `dx[s, i] = Σ weight(i) dy[s]` over what is read; of a largest number, all goes to the first row that has it.
 ///
@@ -34,7 +34,7 @@ impl Operation for PoolGrad {
                     let first_of = |best: usize, i: usize| {
                         if x.at(span.start + i, j) > x.at(span.start + best, j) { i } else { best }
                     };
-                    let largest = (0..span.len).fold(0, first_of);
+                    let largest = (span.unpooled..span.len).fold(span.unpooled, first_of);
                     for i in 0..span.len {
                         let weight = pooling.weight(span, i).unwrap_or(f64::from(u8::from(i == largest)));
                         dx.row_mut(span.start + i)[j] += weight * dy.at(s, k * x.width + j);
@@ -51,6 +51,8 @@ impl Operation for PoolGrad {
             let dy = Shape::new(Rows::Sequences(Side::Source), 19 * poolings.len());
             Case::new(Self { pool: Pool { side: Side::Source, poolings } }, &[x, dy])
         };
-        Pooling::samples().into_iter().map(case).collect()
+        let prompted = Sample { unpooled: &[2, 0, 5], ..Sample::default() };
+        let all = Pooling::samples().into_iter().map(case);
+        all.flat_map(|case| [case.clone().on(prompted), case]).collect()
     }
 }
