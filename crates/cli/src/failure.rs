@@ -1,6 +1,8 @@
 //! What is told when something does not work: what, and what to do about it.
 
 use std::fmt;
+use std::io::{self, ErrorKind};
+use std::path::Path;
 
 use glassformer::formula::Problems;
 use glassformer::{engine, explain, families, graph, model, quantize, tasks, tokens, train, weights};
@@ -54,7 +56,7 @@ impl Failure {
     }
 
     /// A formula that cannot work; one reason has its own hint, several are a list and each has its own.
-    fn formula(from: &str, problems: &Problems, hint: &str) -> Self {
+    pub fn formula(from: &str, problems: &Problems, hint: &str) -> Self {
         match problems.list() {
             [only] => {
                 let message = format!("{from} cannot work: {}: {}", only.field, only.why);
@@ -138,6 +140,7 @@ impl From<families::Error> for Failure {
                 Self::new(error.to_string(), format!("known: {known}"))
             }
             families::Error::Unread(_) => Self::plain(&error),
+            families::Error::Write { path, source } => of_file("write", &path, &source),
             families::Error::File { .. } => Self::split(&error, "fetch the file again, or check its path"),
             error => Self::new(error.to_string(), BELONGS),
         }
@@ -184,6 +187,7 @@ impl From<tokens::Error> for Failure {
                 error.to_string(),
                 "fetch the tokenizer's files too; forward and generate --ids need none",
             ),
+            tokens::Error::Io { action, path, source } => of_file(action, path, source),
             _ => Self::plain(&error),
         }
     }
@@ -191,7 +195,32 @@ impl From<tokens::Error> for Failure {
 
 impl From<weights::Error> for Failure {
     fn from(error: weights::Error) -> Self {
-        Self::plain(&error)
+        match error {
+            weights::Error::Io { action, path, source } => of_file(action, &path, &source),
+            error => Self::plain(&error),
+        }
+    }
+}
+
+/// What the system refused to do with a file or folder, and what to do about it.
+pub fn of_file(action: &str, path: &Path, error: &io::Error) -> Failure {
+    Failure::new(format!("cannot {action} {}: {error}", path.display()), of_system(error.kind()))
+}
+
+/// What to do about what the system said.
+fn of_system(kind: ErrorKind) -> &'static str {
+    match kind {
+        ErrorKind::StorageFull => "the disk is full: make room on it, or write to another one",
+        ErrorKind::QuotaExceeded => "you may not use more of this disk: make room, or write to another one",
+        ErrorKind::FileTooLarge => {
+            "files may not be so large here: raise the limit (ulimit -f), or write to another disk"
+        }
+        ErrorKind::PermissionDenied => "you have no right to: choose another path, or change its permissions",
+        ErrorKind::ReadOnlyFilesystem => "nothing can be written to this disk: choose another path",
+        ErrorKind::NotFound => "check the path: a part of it is not there",
+        ErrorKind::NotADirectory => "check the path: a part of it is a file, not a folder",
+        ErrorKind::IsADirectory => "it is a folder: give the path of a file",
+        _ => "check the path, its permissions and the room on the disk",
     }
 }
 
@@ -229,10 +258,28 @@ impl From<train::Error> for Failure {
             train::Error::Weights(error) => error.into(),
             train::Error::Tokens(error) => error.into(),
             train::Error::Tasks(error) => error.into(),
+            train::Error::Io { action, path, source } => of_file(action, &path, &source),
             train::Error::Config { place, what, hint } | train::Error::Data { place, what, hint } => {
                 Self::new(format!("{place}: {what}"), hint)
             }
             error => Self::plain(&error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A full disk was told as "check the path, and that it may be read or written".
+    #[test]
+    fn what_the_system_says_has_a_hint_that_fits() {
+        for (number, hint) in
+            [(28, "the disk is full"), (13, "permissions"), (27, "ulimit -f"), (2, "is not there")]
+        {
+            let failure = of_file("write", Path::new("out/model"), &io::Error::from_raw_os_error(number));
+            assert!(failure.hint.contains(hint), "{number}: {}", failure.hint);
+            assert!(failure.message.starts_with("cannot write out/model: "), "{}", failure.message);
         }
     }
 }

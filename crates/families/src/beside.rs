@@ -14,17 +14,21 @@ const KEPT: [&str; 8] = ["json", "txt", "model", "spm", "jinja", "toml", "vocab"
 ///
 /// # Errors
 /// If a file cannot be read or written, or the list of modules is not understood.
-pub fn copy_beside(from: &Path, to: &Path) -> Result<(), Error> {
+pub fn copy_beside(from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<(), Error> {
+    let (from, to) = (from.as_ref(), to.as_ref());
     let failed = |path: &Path| {
         let path = path.display().to_string();
         move |error: io::Error| Error::File { path, why: error.to_string() }
     };
     let copy = |from: &Path, to: &Path, which: &dyn Fn(&Path) -> bool| -> Result<(), Error> {
-        fs::create_dir_all(to).map_err(failed(to))?;
+        fs::create_dir_all(to).map_err(Error::write(to))?;
         for entry in fs::read_dir(from).map_err(failed(from))? {
             let path = entry.map_err(failed(from))?.path();
             if let Some(name) = path.file_name().filter(|_| path.is_file() && which(&path)) {
-                fs::copy(&path, to.join(name)).map_err(failed(&path))?;
+                // What cannot be read is the source's fault, and anything later the destination's.
+                fs::File::open(&path).map_err(failed(&path))?;
+                let target = to.join(name);
+                fs::copy(&path, &target).map_err(Error::write(&target))?;
             }
         }
         Ok(())

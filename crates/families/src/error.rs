@@ -1,5 +1,8 @@
 //! What can go wrong between a folder and a model.
 
+use std::io;
+use std::path::{Path, PathBuf};
+
 use thiserror::Error;
 
 /// An error of understanding a checkpoint.
@@ -13,6 +16,14 @@ pub enum Error {
         path: String,
         /// What is wrong with it.
         why: String,
+    },
+    /// A file cannot be written.
+    #[error("cannot write {}: {source}; check the path, its permissions and the room on the disk", .path.display())]
+    Write {
+        /// The file that was to be written.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
     },
     /// An architecture that is not known.
     #[error("the architecture {:?} is not known; the nearest known one is {nearest:?}", clip(.name))]
@@ -50,6 +61,13 @@ pub enum Error {
     /// The formula cannot work.
     #[error(transparent)]
     Model(#[from] glassformer_model::Error),
+}
+
+impl Error {
+    /// For `map_err`: the system's error with the file that was to be written.
+    pub(crate) fn write(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Write { path: path.to_path_buf(), source }
+    }
 }
 
 /// A text from a file, short enough for a message, and in one line.

@@ -106,11 +106,11 @@ impl Layout {
     ///
     /// # Errors
     /// As [`Layout::tensors`], or if the system refuses.
-    pub fn save(&self, folder: &Path, ours: impl Fn(&str) -> Option<Tensor>) -> Result<(), Error> {
+    pub fn save(&self, folder: impl AsRef<Path>, ours: impl Fn(&str) -> Option<Tensor>) -> Result<(), Error> {
+        let folder = folder.as_ref();
         let path = folder.join("config.json");
         let text = format!("{:#}\n", Value::Object(self.config.clone()));
-        std::fs::write(&path, text)
-            .map_err(|error| Error::File { path: path.display().to_string(), why: error.to_string() })?;
+        std::fs::write(&path, text).map_err(Error::write(&path))?;
         let tensors = self.tensors(ours)?;
         let named = tensors.iter().map(|(name, tensor)| (name.as_str(), tensor));
         // Readers of the reference want to be told which program's conventions the names follow.

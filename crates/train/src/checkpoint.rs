@@ -129,7 +129,10 @@ impl Shelf {
         }
         let training = hidden.join("training");
         fs::create_dir_all(&training).map_err(Error::io("create", &training))?;
-        fill(&hidden, trainer, progress, written, beside)?;
+        fill(&hidden, trainer, progress, written, beside).map_err(|error| {
+            let _ = fs::remove_dir_all(&hidden);
+            error.of_path(&hidden, &path)
+        })?;
         if path.exists() {
             fs::remove_dir_all(&path).map_err(Error::io("replace", &path))?;
         }

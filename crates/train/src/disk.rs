@@ -17,7 +17,11 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<(), Error> {
         file.sync_all()?;
         fs::rename(temporary, path)
     };
-    put().map_err(Error::io("write", path))?;
+    put().map_err(|error| {
+        // The first error is the one to tell.
+        let _ = fs::remove_file(temporary);
+        Error::io("write", path)(error)
+    })?;
     path.parent().map_or(Ok(()), synchronise)
 }
 

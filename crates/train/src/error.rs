@@ -81,6 +81,27 @@ impl Error {
         move |source| Self::Io { action, path: path.to_path_buf(), source }
     }
 
+    /// The same error for who knows what is at `hidden` as `shown`: what is written gets its name when all of it is there.
+    pub(crate) fn of_path(self, hidden: &Path, shown: &Path) -> Self {
+        use {glassformer_families as families, glassformer_weights as weights};
+        let name = |path: PathBuf| path.strip_prefix(hidden).map(|rest| shown.join(rest)).unwrap_or(path);
+        let of_weights = |error| match error {
+            weights::Error::Io { action, path, source } => {
+                weights::Error::Io { action, path: name(path), source }
+            }
+            error => error,
+        };
+        match self {
+            Self::Io { action, path, source } => Self::Io { action, path: name(path), source },
+            Self::Weights(error) => Self::Weights(of_weights(error)),
+            Self::Families(families::Error::Weights(error)) => Self::Families(of_weights(error).into()),
+            Self::Families(families::Error::Write { path, source }) => {
+                Self::Families(families::Error::Write { path: name(path), source })
+            }
+            error => error,
+        }
+    }
+
     /// Something that the configuration says and that cannot be.
     pub(crate) fn config(what: impl Into<String>, hint: impl Into<String>) -> Self {
         Self::Config { place: "the configuration".into(), what: what.into(), hint: hint.into() }

@@ -90,7 +90,7 @@ pub fn save_streamed(
     }
     let (temporary, mut file) = create_beside(path, folder)?;
     let written = write(&mut file)
-        .map_err(Error::io("write", &temporary))
+        .map_err(Error::io("write", path))
         .and_then(|()| fs::rename(&temporary, path).map_err(Error::io("replace", path)));
     if written.is_err() {
         // The first error is the one to tell; a file that cannot be removed either is a lesser evil.
@@ -149,7 +149,7 @@ fn create_beside(path: &Path, folder: &Path) -> Result<(PathBuf, File), Error> {
         match File::create_new(&temporary) {
             Ok(file) => return Ok((temporary, file)),
             Err(error) if error.kind() == ErrorKind::AlreadyExists => attempt += 1,
-            Err(error) => return Err(Error::io("create", &temporary)(error)),
+            Err(error) => return Err(Error::io("create", path)(error)),
         }
     }
 }

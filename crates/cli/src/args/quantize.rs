@@ -22,9 +22,12 @@ pub struct Quantize {
     /// How many bits weights get; those known to be sensitive keep 32
     #[arg(long, value_enum)]
     pub to: To,
-    /// The folder to write
+    /// The folder to write: a new or an empty one
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
+    /// Write to a folder that has something in it: files of the same names are replaced, others stay
+    #[arg(long)]
+    pub force: bool,
     /// A file with a text on each line, some hundred of them, which the model reads first: its weights are rounded so that it changes
     /// little on texts like these; may be repeated
     #[arg(long, value_name = "FILE")]

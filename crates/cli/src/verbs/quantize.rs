@@ -15,9 +15,10 @@ use serde_json::{Map, Value, json};
 
 use crate::args::{Quantize as Args, To};
 use crate::console::{Console, is_quantized, result};
-use crate::failure::Failure;
+use crate::failure::{self, Failure};
 use crate::load;
 use crate::progress::Progress;
+use crate::staging::{Existing, Staging};
 use crate::texts::Texts;
 use crate::verbs::evaluate::words;
 
@@ -34,6 +35,13 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     };
     let model = &load::path(args.model.given())?;
     check(model, &args.out)?;
+    let staging = Staging::begin(&args.out, Existing::of(args.force))?;
+    // Where another part of the program has a handler, an interruption leaves a hidden folder: no harm.
+    let undo = staging.undo();
+    let _ = ctrlc::set_handler(move || {
+        undo();
+        std::process::exit(i32::from(failure::INTERRUPTED));
+    });
     let [texts, calibrate] = [texts("--text", &args.text)?, texts("--calibrate", &args.calibrate)?];
     let checkpoint = load::checkpoint(model, console)?;
     let shared = checkpoint.model.clone();
@@ -50,8 +58,11 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let [texts, calibrate] = [samples(&texts)?, samples(&calibrate)?];
     let scores_before = scores(args, (model, BEFORE), console)?;
     let fitted = fit(how, &shared, &calibrate, console)?;
-    copy_beside(model, &args.out)?;
-    let written = how.write(&shared, &fitted, &args.out.join("model.safetensors"))?;
+    copy_beside(model, staging.path()).map_err(|error| staging.told(error.into()))?;
+    let written = how
+        .write(&shared, &fitted, &staging.path().join("model.safetensors"))
+        .map_err(|error| staging.told(error.into()))?;
+    staging.finish()?;
     let logits = if let Some(before) = before.filter(|_| !texts.is_empty()) {
         let after = Reader::open(&args.out, Arc::new(console.cpu(AFTER)))?;
         Some(before.compare(&after, &texts)?)

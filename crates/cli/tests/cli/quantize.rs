@@ -86,6 +86,53 @@ fn what_cannot_be_done_is_refused() {
     assert!(!small.exists());
 }
 
+/// A `config.json` of somebody else's was written over without a word.
+#[test]
+fn a_folder_with_something_in_it_is_not_written_over_unasked() {
+    let (_, model) = saved("quantize_full", decoder());
+    let out = folder("quantize_full_small");
+    let theirs = out.join("config.json");
+    std::fs::write(&theirs, "theirs").unwrap();
+    std::fs::write(out.join("formula.toml"), "theirs").unwrap();
+    let args = ["quantize", &model, "--to", "int8", "--out", out.to_str().unwrap()];
+    run(&args).refused_with("is not empty: it has config.json, formula.toml", "--force");
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 2);
+    run(&[&args[..], &["--force"]].concat()).ok();
+    assert_eq!(
+        std::fs::read_to_string(theirs).unwrap(),
+        "theirs",
+        "only files of the same names are replaced"
+    );
+    assert_ne!(std::fs::read_to_string(out.join("formula.toml")).unwrap(), "theirs");
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3);
+    run(&["generate", "--model", out.to_str().unwrap(), "--ids", "5", "--max-new-tokens", "2"]).ok();
+}
+
+/// Half of a folder stayed where writing failed, and the error named a temporary file, or the model that was read.
+#[cfg(unix)]
+#[test]
+fn nothing_stays_of_what_could_not_be_written() {
+    let (_, model) = saved("quantize_broken_off", decoder());
+    let here = folder("quantize_broken_off_small");
+    let out = here.join("deep/small");
+    let args = ["quantize", &model, "--to", "int8", "--out", out.to_str().unwrap()];
+    let weights = out.join("model.safetensors");
+    super::with_small_files(&args).refused_with(&format!("cannot write {}", weights.display()), "ulimit -f");
+    assert_eq!(std::fs::read_dir(&here).unwrap().count(), 0, "nothing stays");
+    std::fs::write(here.join("file"), "").unwrap();
+    let below = here.join("file/small");
+    run(&[&args[..5], &[below.to_str().unwrap()]].concat())
+        .refused_with(below.to_str().unwrap(), "is a file");
+    let full = ["forward", "--model", &model, "--ids", "5 6", "--out", "/dev/full"];
+    run(&full).refused_with("cannot write /dev/full", "the disk is full");
+    let file = here.join("numbers.safetensors");
+    let many = ["5"; 400].join(" ");
+    let large =
+        ["forward", "--model", &model, "--trace", "--ids", &many[..23], "--out", file.to_str().unwrap()];
+    super::with_small_files(&large).refused_with(&format!("cannot write {}", file.display()), "ulimit -f");
+    assert_eq!(std::fs::read_dir(&here).unwrap().count(), 1, "only the file of before");
+}
+
 #[test]
 fn damaged_files_are_refused() {
     let (_, model) = saved("quantize_damaged", decoder());
