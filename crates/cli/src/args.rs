@@ -17,6 +17,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
 use glassformer::cpu::narrow::Dot;
 use glassformer::formula::NAMES;
+use glassformer::formula::named::Sizes;
 
 use crate::texts::Texts;
 
@@ -47,6 +48,7 @@ Examples:
   glassformer formula --name bert --definitions
   glassformer formula --name llama --notation latex
   glassformer formula --name original --notation toml > mine.toml
+  glassformer formula --name bert-classifier --width 64 --layers 2 --classes 3 --notation toml
   glassformer formula mine.toml
 ";
 
@@ -204,12 +206,48 @@ pub struct Formula {
     /// A well-known formula instead
     #[arg(long, conflicts_with = "file", value_parser = PossibleValuesParser::new(NAMES))]
     pub name: Option<String>,
+    /// Numbers per row of the named formula, in place of its base size
+    #[arg(long, value_name = "N", requires = "name")]
+    pub width: Option<usize>,
+    /// How many layers each of its stacks has
+    #[arg(long, value_name = "N", requires = "name")]
+    pub layers: Option<usize>,
+    /// How many heads attention has; they divide the width
+    #[arg(long, value_name = "N", requires = "name")]
+    pub heads: Option<usize>,
+    /// Numbers per row inside its feed-forward layers; in proportion to the width if not given
+    #[arg(long, value_name = "N", requires = "name")]
+    pub hidden: Option<usize>,
+    /// How many tokens it knows
+    #[arg(long, value_name = "N", requires = "name")]
+    pub vocabulary: Option<usize>,
+    /// The longest text, where it has an end
+    #[arg(long, value_name = "N", requires = "name")]
+    pub length: Option<usize>,
+    /// How many classes or tags it tells apart, where it does
+    #[arg(long, value_name = "N", requires = "name")]
+    pub classes: Option<usize>,
     /// How it is written; toml and json can be changed and read back
     #[arg(long, value_enum, default_value_t = Notation::Unicode)]
     pub notation: Notation,
     /// Also say what each symbol stands for
     #[arg(long)]
     pub definitions: bool,
+}
+
+impl Formula {
+    /// The sizes of a named formula that were given.
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            width: self.width,
+            heads: self.heads,
+            hidden: self.hidden,
+            layers: self.layers,
+            vocabulary: self.vocabulary,
+            length: self.length,
+            classes: self.classes,
+        }
+    }
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -7,6 +7,7 @@
 mod decoder;
 mod encoder;
 mod pair;
+mod sized;
 
 use crate::types::{
     Activation, Attention, Clusters, Depth, FeedForward, Formula, Head, Heads, Input, InputScale, Mix, Norm,
@@ -15,13 +16,21 @@ use crate::types::{
 };
 
 pub use decoder::{gpt_neox, gpt2, llama, transformer_xl};
-pub use encoder::{albert, bert, linformer, longformer, modernbert, mpnet, vit};
+pub use encoder::{
+    albert, bert, bert_classifier, bert_embedder, bert_reader, bert_tagger, linformer, longformer,
+    modernbert, mpnet, vit,
+};
 pub use pair::{bart, captioner, m2m100, marian, t5, universal};
+pub use sized::{Sizes, heads, sized};
 
 /// The names that [`named`] knows.
-pub const NAMES: [&str; 19] = [
+pub const NAMES: [&str; 23] = [
     "original",
     "bert",
+    "bert-classifier",
+    "bert-tagger",
+    "bert-reader",
+    "bert-embedder",
     "albert",
     "modernbert",
     "mpnet",
@@ -43,50 +52,7 @@ pub const NAMES: [&str; 19] = [
 
 /// The base-size formula of a name among [`NAMES`].
 pub fn named(name: &str) -> Option<Formula> {
-    let base = Size { width: 768, heads: 12, hidden: 3072, layers: 12, vocabulary: 30_522, length: 512 };
-    let small = Size { width: 512, heads: 8, hidden: 2048, layers: 6, vocabulary: 37_000, length: 512 };
-    Some(match name {
-        "original" => Formula::original_base(),
-        "bert" => bert(base),
-        "albert" => albert(Size { vocabulary: 30_000, ..base }, 128, Depth::Shared { times: 12 }),
-        "modernbert" => {
-            modernbert(Size { hidden: 1152, layers: 22, vocabulary: 50_368, length: 8192, ..base }, 64)
-        }
-        "mpnet" => mpnet(Size { vocabulary: 30_527, ..base }),
-        "gpt2" => gpt2(Size { vocabulary: 50_257, length: 1024, ..base }),
-        "gpt_neox" => gpt_neox(Size { vocabulary: 50_304, length: 2048, ..base }, 16),
-        "llama" => {
-            let size = Size {
-                width: 4096,
-                heads: 32,
-                hidden: 14_336,
-                layers: 32,
-                vocabulary: 128_256,
-                length: 8192,
-            };
-            llama(size, 8)
-        }
-        "t5" => t5(Size { hidden: 2048, vocabulary: 32_128, ..base }),
-        "bart" => bart(Size { layers: 6, vocabulary: 50_265, length: 1024, ..base }),
-        "marian" => marian(Size { vocabulary: 58_101, ..small }),
-        "m2m100" => {
-            let size =
-                Size { width: 1024, heads: 16, hidden: 4096, layers: 12, vocabulary: 128_112, length: 1024 };
-            m2m100(size)
-        }
-        "longformer" => longformer(Size { vocabulary: 50_265, length: 4096, ..base }, 256),
-        "linformer" => linformer(base, 128),
-        "transformer_xl" => {
-            let size =
-                Size { width: 1024, heads: 16, hidden: 4096, layers: 18, vocabulary: 267_735, length: 1600 };
-            transformer_xl(size, Clusters { cuts: vec![20_000, 40_000, 200_000], divisor: 4, width: None })
-        }
-        "universal" => universal(small, Depth::Shared { times: 6 }),
-        "universal_halting" => universal(small, Depth::Adaptive { max: 8, threshold: 0.99 }),
-        "vit" => vit(Size { length: 197, ..base }, 16, 1000),
-        "captioner" => captioner(Size { vocabulary: 50_257, length: 1024, ..base }, 16),
-        _ => return None,
-    })
+    sized(name, &Sizes::default())
 }
 
 /// The few numbers that tell two models of a family apart.

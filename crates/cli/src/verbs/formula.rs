@@ -4,7 +4,8 @@ use std::io::Read;
 use std::path::Path;
 
 use glassformer::Formula;
-use glassformer::formula::{TextError, named, print};
+use glassformer::formula::named::{Sizes, sized};
+use glassformer::formula::{TextError, print};
 
 use crate::args::{Formula as Args, Notation};
 use crate::console::{Console, result};
@@ -13,7 +14,7 @@ use crate::load;
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let formula = match (&args.name, &args.file) {
-        (Some(name), _) => named(name).ok_or_else(|| unknown(name))?,
+        (Some(name), _) => shape(name, &args.sizes())?,
         (None, Some(file)) if is_model(file) => load::model(file, console)?.formula().clone(),
         (None, Some(file)) => read(file)?,
         (None, None) => return Err(unknown("")),
@@ -42,6 +43,16 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
         }
     }
     result(&text)
+}
+
+/// A named shape in the sizes that were given.
+fn shape(name: &str, sizes: &Sizes) -> Result<Formula, Failure> {
+    let formula = sized(name, sizes).ok_or_else(|| unknown(name))?;
+    let check = formula.check();
+    check.map_err(|problems| {
+        Failure::formula("the formula", &problems, "give other sizes, or leave them out")
+    })?;
+    Ok(formula)
 }
 
 fn unknown(name: &str) -> Failure {

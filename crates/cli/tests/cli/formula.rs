@@ -16,6 +16,35 @@ fn every_name_is_printed_in_every_notation() {
     }
 }
 
+/// Only base sizes could be printed.
+#[test]
+fn every_name_has_sizes_that_can_be_given() {
+    for name in NAMES {
+        let base = ["formula", "--name", name, "--notation", "toml"];
+        let small = ["--width", "64", "--layers", "2", "--vocabulary", "500", "--length", "40"];
+        let text = run(&[&base[..], &small].concat()).ok();
+        assert!(text.contains("width = 64"), "{name}: {text}");
+        assert!(text.contains("vocabulary = 500") || name == "vit", "{name}: {text}");
+        assert_eq!(run_with_input(&["formula", "-", "--notation", "toml"], text.as_bytes()).ok(), text);
+    }
+    let three = run(&[
+        "formula",
+        "--name",
+        "bert-classifier",
+        "--width",
+        "64",
+        "--classes",
+        "3",
+        "--notation",
+        "toml",
+    ]);
+    assert!(three.ok().contains("count = 3"));
+    run(&["formula", "--name", "bert", "--width", "64", "--heads", "5"]).refused("5");
+    run(&["formula", "--name", "bert", "--width", "0"]).refused_with("width", "other sizes");
+    run(&["formula", "--name", "llama", "--layers", "18446744073709551615"]).refused("cannot be meant");
+    run(&["formula", "--width", "64", "-"]).refused("--name");
+}
+
 #[test]
 fn what_was_written_can_be_read_back() {
     let printed = run(&["formula", "--name", "t5"]).ok();

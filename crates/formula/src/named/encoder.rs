@@ -3,12 +3,36 @@
 use super::{Size, angles, attend, attention, layer_norm, plain, post_norm, pre_norm, split, tokens};
 use crate::types::{
     Activation, Attention, Dense, Depth, FeedForward, Formula, Global, Head, Input, Lead, Mix, Norm, Other,
-    Patches, Pattern, Pool, Pooler, Position, ProjectionBias, Reach, Sharing, Side, Source, Stack, Tokens,
+    Patches, Pattern, Pool, Pooler, Position, ProjectionBias, Reach, Sharing, Side, Source, Stack, Then,
+    Tokens,
 };
 
 /// BERT (Devlin et al. 2018): learned positions, token types and a pooler, filling in masked words.
 pub fn bert(size: Size) -> Formula {
     masked_words(bert_side(size, learned(size, 0), Pattern::Dense, 1e-12))
+}
+
+/// BERT with a head for classes, `classes` of them, read off the pooled first row.
+pub fn bert_classifier(size: Size, classes: usize) -> Formula {
+    let dense = Dense { act: Some(Activation::Tanh), bias: true, norm: None };
+    let pooler = Pooler { dense: Some(dense), ..Pooler::of(Pool::First) };
+    Formula { pooler: Some(pooler), head: Head::Classes { count: classes, bias: true }, ..bert(size) }
+}
+
+/// BERT with a head for the tag of each token, one of `tags`.
+pub fn bert_tagger(size: Size, tags: usize) -> Formula {
+    Formula { pooler: None, head: Head::Tags { count: tags, dense: None }, ..bert(size) }
+}
+
+/// BERT with a head for the two ends of an answer.
+pub fn bert_reader(size: Size) -> Formula {
+    Formula { pooler: None, head: Head::Spans, ..bert(size) }
+}
+
+/// BERT whose rows become one vector of length 1: their mean.
+pub fn bert_embedder(size: Size) -> Formula {
+    let pooler = Pooler { then: vec![Then::Unit], ..Pooler::of(Pool::Mean) };
+    Formula { pooler: Some(pooler), head: Head::Rows, ..bert(size) }
 }
 
 /// Longformer (Beltagy et al. 2020): BERT whose rows look `window` rows to each side, and some at everything.

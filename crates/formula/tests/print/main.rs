@@ -25,6 +25,19 @@ fn every_named_formula_prints_as_what_it_is() {
              R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)",
         ),
         (
+            "bert-classifier",
+            "Y = softmax( tanh(first(○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)) · W_pool + b_pool) · W_c + b_c )",
+        ),
+        ("bert-tagger", "Y = softmax( ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X) · Wₜ + bₜ )"),
+        (
+            "bert-reader",
+            "Y = softmax_rows( ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X) · Wₛ + bₛ )",
+        ),
+        (
+            "bert-embedder",
+            "Y = R, pooled = unit(mean(R)), R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)",
+        ),
+        (
             "albert",
             "Y = softmax( LN(GELU-tanh(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
              R = [ LN ∘ (I + FFN_GELU-tanh ∘ LN ∘ (I + MultiHead)) ]¹²(X)",
