@@ -14,6 +14,7 @@ mod outputs;
 mod pager;
 mod progress;
 mod prompt;
+mod staging;
 mod texts;
 mod verbs;
 

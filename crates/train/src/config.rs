@@ -75,16 +75,37 @@ pub enum Precision {
     Bf16,
 }
 
-/// Where training begins: exactly one of the two.
+/// Where training begins: exactly one of formula, shape and checkpoint.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Start {
     /// A formula, as a file or as a table right here. Its vocabulary is that of the tokenizer, whatever it says.
     pub formula: Option<FormulaText>,
+    /// A well-known formula, in sizes of one's own.
+    pub shape: Option<Shape>,
     /// A model's folder, to go on from.
     pub checkpoint: Option<PathBuf>,
     /// Which weights of the checkpoint learn: all of them, or small ones beside them.
     pub lora: Option<Lora>,
+}
+
+/// A well-known formula by its name, as `glassformer formula --name` has it. What is left out is as in the base size, or follows from the
+/// width.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Shape {
+    /// Its name.
+    pub name: String,
+    /// Numbers per row.
+    pub width: Option<usize>,
+    /// Layers of each stack.
+    pub layers: Option<usize>,
+    /// Heads of attention.
+    pub heads: Option<usize>,
+    /// Numbers per row inside the feed-forward layers.
+    pub hidden: Option<usize>,
+    /// The longest text, where the shape has an end: as long as the data's if it is left out.
+    pub length: Option<usize>,
 }
 
 /// A formula's file, or the formula itself.

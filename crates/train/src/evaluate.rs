@@ -47,11 +47,12 @@ impl Evaluate {
     /// If the model or the data cannot be read, or the model cannot do what is asked.
     pub fn run(
         &self,
-        path: &Path,
+        path: impl AsRef<Path>,
         sources: &[Source],
         backend: Arc<dyn Backend>,
         tell: &mut dyn FnMut(usize),
     ) -> Result<Evaluation, Error> {
+        let path = path.as_ref();
         if self.most == Some(0) {
             let (what, hint) = ("no example is to be looked at", "1 is the least");
             return Err(Error::Data { place: "--limit".into(), what: what.into(), hint: hint.into() });

@@ -5,7 +5,7 @@
 //! [`Config`] describes: data, vocabulary, schedule, checkpoints, and going on after an interruption with the same bits.
 //!
 //! Reading order: `trainer` (a step), `outer` (losses over several rows), `memory` (Transformer-XL's), `adamw` and `schedule`; then `config`, `task` (what an
-//! objective makes of data), `data`, `checkpoint`, `run`.
+//! objective makes of data), `data`, `checkpoint`, `run`; `init` proposes a configuration.
 #![forbid(unsafe_code)]
 
 mod adamw;
@@ -16,6 +16,7 @@ mod data;
 mod disk;
 mod error;
 mod evaluate;
+pub mod init;
 mod log;
 mod lora;
 mod memory;

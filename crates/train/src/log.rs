@@ -59,7 +59,8 @@ impl Log {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn resume(path: &Path, step: usize) -> Result<Self, Error> {
+    pub fn resume(path: impl AsRef<Path>, step: usize) -> Result<Self, Error> {
+        let path = path.as_ref();
         let kept: String = Self::read(path)
             .into_iter()
             .filter(|entry| entry.step() <= step)
@@ -71,7 +72,8 @@ impl Log {
     }
 
     /// All lines of the log at `path` that are whole; none where there is no log.
-    pub fn read(path: &Path) -> Vec<Entry> {
+    pub fn read(path: impl AsRef<Path>) -> Vec<Entry> {
+        let path = path.as_ref();
         let text = fs::read_to_string(path).unwrap_or_default();
         text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
     }

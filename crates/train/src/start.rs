@@ -4,14 +4,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use glassformer_families::{self as families, Checkpoint, Layout};
-use glassformer_formula::{Formula, Head, Input};
+use glassformer_formula::named::{Sizes, sized};
+use glassformer_formula::{Formula, Head, Input, NAMES};
 use glassformer_model::{Model, initialise, parameters};
-use glassformer_tokens::{Learn, Marks, Pieces, Tokenizer, Vocabulary};
+use glassformer_tokens::{self as tokens, Learn, Marks, Pieces, Tokenizer};
 use glassformer_weights::Weights;
 use serde_json::{Map, Value, json};
 
 use crate::checkpoint::Written;
-use crate::config::{Config, FormulaText, Objective, VocabularyKind};
+use crate::config::{Config, FormulaText, Objective, Shape, Vocabulary, VocabularyKind};
 use crate::data::{labels, sample_lines};
 use crate::task::About;
 use crate::{Error, Event, Task, disk};
@@ -62,22 +63,23 @@ pub(crate) fn begin(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<Begu
         | Objective::Answer
         | Objective::Embed => Vec::new(),
     };
-    match (&config.model.formula, &config.model.checkpoint) {
-        (Some(text), _) => from_formula(config, text, labels, tell),
-        (None, Some(path)) => from_checkpoint(config, path, labels),
-        (None, None) => {
-            Err(Error::config("[model] names nothing to begin with", "give formula or checkpoint"))
+    let model = &config.model;
+    match (&model.formula, &model.shape, &model.checkpoint) {
+        (Some(text), _, _) => from_formula(config, read_formula(text)?, labels, tell),
+        (None, Some(shape), _) => from_formula(config, of_shape(shape, config)?, labels, tell),
+        (None, None, Some(path)) => from_checkpoint(config, path, labels),
+        (None, None, None) => {
+            Err(Error::config("[model] names nothing to begin with", "give formula, shape or checkpoint"))
         }
     }
 }
 
 fn from_formula(
     config: &Config,
-    text: &FormulaText,
+    mut formula: Formula,
     labels: Vec<String>,
     tell: &mut dyn FnMut(Event),
 ) -> Result<Begun, Error> {
-    let mut formula = read_formula(text)?;
     let folder = match &config.tokenizer.folder {
         Some(folder) => folder.clone(),
         None => learned(config, tell)?,
@@ -114,7 +116,7 @@ fn from_formula(
 
 /// How many rows the embedding of a vocabulary has. A file may give a token any id: one that is far behind the others would ask for
 /// more memory than all of them.
-fn rows(vocabulary: &Vocabulary, folder: &Path) -> Result<usize, Error> {
+fn rows(vocabulary: &tokens::Vocabulary, folder: &Path) -> Result<usize, Error> {
     const GAPS: usize = 1 << 20;
     let (rows, tokens) = (vocabulary.size(), vocabulary.len());
     if rows - tokens > GAPS {
@@ -140,6 +142,32 @@ fn read_formula(text: &FormulaText) -> Result<Formula, Error> {
     })
 }
 
+/// The formula of a named shape. Its vocabulary and its labels are those of the data, later on.
+pub(crate) fn of_shape(shape: &Shape, config: &Config) -> Result<Formula, Error> {
+    let Shape { name, width, layers, heads, hidden, length } = shape;
+    let marks = usize::from(config.objective == Objective::Fill) * 2;
+    let sizes = Sizes {
+        width: *width,
+        layers: *layers,
+        heads: *heads,
+        hidden: *hidden,
+        length: Some(length.unwrap_or(config.data.length + marks)),
+        ..Sizes::default()
+    };
+    let formula = sized(name, &sizes).ok_or_else(|| {
+        let near = families::nearest(NAMES.into_iter(), name)
+            .map_or(String::new(), |near| format!("did you mean {near}? "));
+        Error::config(
+            format!("model.shape.name {name:?} is not known"),
+            format!("{near}There are {}", NAMES.join(", ")),
+        )
+    })?;
+    formula
+        .check()
+        .map_err(|problems| Error::config(format!("model.shape: {problems}"), "give other sizes"))?;
+    Ok(formula)
+}
+
 /// Refuses positions that end before the texts do.
 fn long_enough(formula: &Formula, config: &Config) -> Result<(), Error> {
     let marks = usize::from(config.objective == Objective::Fill) * 2;
@@ -151,7 +179,7 @@ fn long_enough(formula: &Formula, config: &Config) -> Result<(), Error> {
                     "the formula has {max} positions, and texts have up to {}",
                     config.data.length + marks
                 ),
-                "raise position.learned.max, or lower data.length",
+                "raise position.learned.max or model.shape.length, or lower data.length",
             ));
         }
     }
@@ -179,24 +207,7 @@ fn learned(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<PathBuf, Erro
     let lines = sample_lines(config, asked.lines)?;
     let size = (asked.kind != VocabularyKind::Characters).then_some(asked.size);
     tell(Event::Learning { lines: lines.len(), size });
-    let learn = Learn {
-        pieces: match asked.kind {
-            VocabularyKind::Unigram => Pieces::Unigram,
-            VocabularyKind::Bpe => Pieces::Pairs,
-            VocabularyKind::ByteBpe => Pieces::BytePairs,
-            VocabularyKind::Characters => Pieces::Characters,
-        },
-        size: asked.size,
-        coverage: asked.coverage,
-        around: match config.objective {
-            Objective::Translate => Marks::End,
-            Objective::Generate => Marks::None,
-            Objective::Fill | Objective::Classify | Objective::Tag | Objective::Answer | Objective::Embed => {
-                Marks::Around
-            }
-        },
-    };
-    let vocabulary = learn.from_lines(lines.iter().map(String::as_str))?;
+    let vocabulary = learning(asked, config.objective).from_lines(lines.iter().map(String::as_str))?;
     // Whole or not at all, as checkpoints are: a run that goes on must find the same tokens.
     let hidden = config.out.join(".tokenizer");
     let _ = fs::remove_dir_all(&hidden);
@@ -208,6 +219,27 @@ fn learned(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<PathBuf, Erro
     fs::rename(&hidden, &folder).map_err(Error::io("rename", &hidden))?;
     disk::synchronise(&config.out)?;
     Ok(folder)
+}
+
+/// How a vocabulary is learned that is asked for.
+pub(crate) fn learning(asked: &Vocabulary, objective: Objective) -> Learn {
+    Learn {
+        pieces: match asked.kind {
+            VocabularyKind::Unigram => Pieces::Unigram,
+            VocabularyKind::Bpe => Pieces::Pairs,
+            VocabularyKind::ByteBpe => Pieces::BytePairs,
+            VocabularyKind::Characters => Pieces::Characters,
+        },
+        size: asked.size,
+        coverage: asked.coverage,
+        around: match objective {
+            Objective::Translate => Marks::End,
+            Objective::Generate => Marks::None,
+            Objective::Fill | Objective::Classify | Objective::Tag | Objective::Answer | Objective::Embed => {
+                Marks::Around
+            }
+        },
+    }
 }
 
 fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<Begun, Error> {

@@ -8,6 +8,7 @@ pub const TRAIN: &str = "\
 Examples:
   glassformer train config.toml            begins, or goes on where it was interrupted
   glassformer train config.toml --plot     the curves of a training, as a page
+  glassformer train --init classify reviews.tsv     looks at data, and writes a configuration that fits them
 
 A whole configuration, with what is usual:
   out = \"runs/en-zh\"                    # everything goes there; paths are relative to this file
@@ -15,6 +16,7 @@ A whole configuration, with what is usual:
   seed = 1
   precision = \"bf16\"                    # or f32
   model.formula = \"formula.toml\"        # or model.checkpoint = \"FOLDER\"
+                                        # or model.shape = { name = \"bert-classifier\", width = 128, layers = 2 }
   tokenizer = { kind = \"unigram\", size = 8000, coverage = 0.9995 }   # or folder = \"FOLDER\"
 
   [data]
@@ -51,9 +53,28 @@ A whole configuration, with what is usual:
 
 #[derive(clap::Args)]
 pub struct Train {
-    /// The configuration
-    #[arg(value_name = "CONFIG.toml")]
-    pub config: PathBuf,
+    /// The configuration; with --init, the data to learn from
+    #[arg(value_name = "CONFIG.toml", required = true)]
+    pub files: Vec<PathBuf>,
+    /// Look at data and write a configuration that fits them and this machine, to learn this: translate, generate, fill, classify, tag,
+    /// answer or embed
+    #[arg(long, value_name = "OBJECTIVE", conflicts_with_all = ["until", "changed", "plot"])]
+    pub init: Option<String>,
+    /// The configuration to write; named after the data if it is not given
+    #[arg(long, value_name = "FILE", requires = "init")]
+    pub out: Option<PathBuf>,
+    /// Which columns (numbers from 0) or keys of the data hold what, with commas between; found out if they are not given
+    #[arg(long, value_name = "LIST", value_delimiter = ',', requires = "init")]
+    pub columns: Vec<String>,
+    /// What the data are, where their endings do not say it: tsv, jsonl, text, conll, squad
+    #[arg(long, value_name = "FORMAT", requires = "init")]
+    pub format: Option<String>,
+    /// How many lines at the beginning of each file are no data; found out if it is not given
+    #[arg(long, value_name = "N", requires = "init")]
+    pub skip: Option<usize>,
+    /// Write over a configuration that is there
+    #[arg(long, requires = "init")]
+    pub force: bool,
     /// Stop after this many steps in all; a later run goes on
     #[arg(long, value_name = "N")]
     pub until: Option<usize>,

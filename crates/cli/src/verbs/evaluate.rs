@@ -15,12 +15,11 @@ use crate::load;
 use crate::progress::Progress;
 
 pub fn run(args: &args::Evaluate, console: &Console) -> Result<(), Failure> {
-    let column = |text: &String| text.parse().map_or_else(|_| Column::Key(text.clone()), Column::Number);
     let format = args.format.as_deref().map(|name| named("--format", name)).transpose()?;
     let source = |path: &std::path::PathBuf| Source {
         path: path.clone(),
         format,
-        columns: args.columns.iter().map(column).collect(),
+        columns: columns(&args.columns),
         skip: args.skip,
         weight: 1.0,
     };
@@ -52,6 +51,12 @@ pub fn run(args: &args::Evaluate, console: &Console) -> Result<(), Failure> {
     console::result(&text)
 }
 
+/// Columns by their numbers or keys.
+pub fn columns(given: &[String]) -> Vec<Column> {
+    let column = |text: &String| text.parse().map_or_else(|_| Column::Key(text.clone()), Column::Number);
+    given.iter().map(column).collect()
+}
+
 /// How words are told apart, by its name.
 pub fn words(name: &str) -> Words {
     match name {
@@ -62,7 +67,7 @@ pub fn words(name: &str) -> Words {
 }
 
 /// A value by its name in configurations.
-fn named<T: DeserializeOwned>(option: &str, name: &str) -> Result<T, Failure> {
+pub fn named<T: DeserializeOwned>(option: &str, name: &str) -> Result<T, Failure> {
     serde_json::from_value(json!(name)).map_err(|error| {
         let text = error.to_string();
         let expected = text.split_once("expected ").map_or("", |(_, expected)| expected);

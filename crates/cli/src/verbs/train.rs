@@ -13,6 +13,8 @@ use crate::args;
 use crate::console::{self, Console};
 use crate::failure::Failure;
 use crate::progress::{Progress, Training};
+use crate::staging::{self, Existing};
+use crate::verbs::init;
 
 pub fn run(args: &args::Train, console: &Console) -> Result<Done, Failure> {
     if console.is_dtype_given() {
@@ -21,7 +23,17 @@ pub fn run(args: &args::Train, console: &Console) -> Result<Done, Failure> {
             "write precision = \"bf16\" or precision = \"f32\" there",
         ));
     }
-    let config = Config::open(&args.config)?;
+    if let Some(objective) = &args.init {
+        init::run(objective, args, console)?;
+        return Ok(Done::Well);
+    }
+    let [config] = &args.files[..] else {
+        return Err(Failure::new(
+            format!("a training has one configuration, and {} files are given", args.files.len()),
+            "to have one written for data, add --init and what is to be learned",
+        ));
+    };
+    let config = Config::open(config)?;
     let out = config.out.clone();
     if args.plot {
         return plot(&config, console);
@@ -168,9 +180,7 @@ fn plot(config: &Config, console: &Console) -> Result<Done, Failure> {
     }
     let path = config.out.join("report.html");
     let page = glassformer::train::report(config, &entries);
-    std::fs::write(&path, page).map_err(|error| {
-        Failure::new(format!("cannot write {}: {error}", path.display()), "check the folder")
-    })?;
+    staging::write(&path, &page, Existing::Replace)?;
     console.note(&format!("wrote {}", path.display()));
     Ok(Done::Well)
 }

@@ -9,6 +9,7 @@ mod forward;
 mod generate;
 mod precision;
 mod quantize;
+mod readme;
 mod tasks;
 mod tokens;
 mod train;
@@ -92,6 +93,17 @@ fn run_into_closed_pipe(args: &[&str]) -> Ran {
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     Ran { code: output.status.code(), out: String::new(), err: String::from_utf8(output.stderr).unwrap() }
+}
+
+/// Runs where no file may have more than 32 KB, as if the disk were full.
+#[cfg(unix)]
+fn with_small_files(args: &[&str]) -> Ran {
+    let mut command = Command::new("sh");
+    // Blocks have 512 bytes, or 1024 in some shells.
+    let limited = "trap '' XFSZ; ulimit -f 32; exec \"$0\" \"$@\"";
+    finish(
+        command.args(["-c", limited, env!("CARGO_BIN_EXE_glassformer")]).args(args).args(["--threads", "2"]),
+    )
 }
 
 /// An empty folder of this test's own.

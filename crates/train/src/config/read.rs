@@ -20,7 +20,8 @@ impl Config {
     ///
     /// # Errors
     /// If it cannot be read, has a key that is not known, or says what cannot be.
-    pub fn open(path: &Path) -> Result<Self, Error> {
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
         let text = std::fs::read_to_string(path).map_err(Error::io("read", path))?;
         let mut config = Self::parse(&text, &path.display().to_string())?;
         let folder = path.parent().map(Path::to_path_buf).unwrap_or_default();
@@ -65,10 +66,11 @@ impl Config {
             if wrong { Err(Error::config(what, hint)) } else { Ok(()) }
         };
         let model = &self.model;
+        let given = [model.formula.is_some(), model.shape.is_some(), model.checkpoint.is_some()];
         wrong(
-            model.formula.is_some() == model.checkpoint.is_some(),
-            "[model] needs either formula or checkpoint",
-            "give exactly one of the two",
+            given.into_iter().filter(|given| *given).count() != 1,
+            "[model] needs either formula, shape or checkpoint",
+            "give exactly one of them",
         )?;
         wrong(
             model.lora.is_some() && model.checkpoint.is_none(),

@@ -29,23 +29,57 @@ impl Columns {
         self.labels.extend(record.texts.get(1).map(hash));
     }
 
-    /// What looks wrong and what to do, where more than half of the examples have a label of their own. `read` are the columns that were
-    /// taken for text and label.
-    pub fn doubt(&self, read: &[Column]) -> Option<(String, String)> {
+    /// What looks wrong, where more than half of the examples have a label of their own, or labels are more than texts. `read` are the columns that were taken for text and
+    /// label.
+    pub fn doubt(&self, read: &[Column]) -> Option<Doubt> {
         let Self { examples, texts, labels } = self;
-        if *examples < LEAST || labels.len() * 2 <= *examples {
-            return None;
-        }
-        let what = format!("{examples} examples have {} different labels", labels.len());
-        Some(if texts.len() * 2 <= labels.len() {
-            let what = format!("{what} and {} different texts: the columns look swapped", texts.len());
-            let mut right: Vec<String> = read.iter().map(written).collect();
-            right.swap(0, 1);
-            (what, format!("give this file columns = [{}]: the text first, then the label", right.join(", ")))
+        let (examples, texts, labels) = (*examples, texts.len(), labels.len());
+        // Each label of its own, or far more labels than texts.
+        let many = labels * 2 > examples || labels >= LEAST && texts * 2 <= labels;
+        let doubtful = examples >= LEAST && many && read.len() > 1;
+        doubtful.then(|| Doubt { examples, texts, labels, read: read.to_vec() })
+    }
+}
+
+/// Columns that look like others than they are taken for.
+pub(crate) struct Doubt {
+    examples: usize,
+    texts: usize,
+    labels: usize,
+    read: Vec<Column>,
+}
+
+impl Doubt {
+    /// Whether it looks as if text and label were swapped.
+    pub fn is_swapped(&self) -> bool {
+        self.texts * 2 <= self.labels
+    }
+
+    /// The columns the other way round.
+    pub fn right(&self) -> Vec<Column> {
+        let mut right = self.read.clone();
+        right.swap(0, 1);
+        right
+    }
+
+    /// What looks wrong.
+    pub fn what(&self) -> String {
+        let what = format!("{} examples have {} different labels", self.examples, self.labels);
+        if self.is_swapped() {
+            format!("{what} and {} different texts: the columns look swapped", self.texts)
         } else {
+            what
+        }
+    }
+
+    /// What to do.
+    pub fn hint(&self) -> String {
+        if !self.is_swapped() {
             let hint = "nothing is learned from labels that come once; say with columns = [TEXT, LABEL] which is which";
-            (what, hint.into())
-        })
+            return hint.into();
+        }
+        let right: Vec<String> = self.right().iter().map(written).collect();
+        format!("give this file columns = [{}]: the text first, then the label", right.join(", "))
     }
 }
 
@@ -66,7 +100,7 @@ mod tests {
         for (text, label) in pairs {
             seen.see(&Record { texts: vec![(*text).into(), (*label).into()], ..Record::default() });
         }
-        seen.doubt(columns)
+        seen.doubt(columns).map(|doubt| (doubt.what(), doubt.hint()))
     }
 
     /// A classifier was trained on one label for each example, without a word.
@@ -91,5 +125,7 @@ mod tests {
         let (what, _) = doubt(&single, &numbers).expect("nothing can be learned");
         assert_eq!(what, "8 examples have 8 different labels");
         assert_eq!(doubt(&single[..7], &numbers), None, "too few to say");
+        let often: Vec<(&str, &str)> = swapped.iter().copied().cycle().take(80).collect();
+        assert!(doubt(&often, &numbers).is_some(), "eight labels and two texts, ten times each");
     }
 }

@@ -13,3 +13,4 @@ pub use order::{Order, Place};
 pub use prepare::{Prepared, Report, labels, prepare, sample_lines};
 pub use read::{Record, Records};
 pub use store::Store;
+pub(crate) use {columns::Columns, prepare::words_of};

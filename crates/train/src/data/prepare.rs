@@ -57,7 +57,7 @@ pub fn sample_lines(config: &Config, most: usize) -> Result<Vec<String>, Error> 
     for source in &config.data.train {
         let mut records = Records::open(source, config.objective)?;
         while let Some(record) = records.record()? {
-            for text in texts(record, config.objective) {
+            for text in words_of(record, config.objective) {
                 seen += 1;
                 if kept.len() < most {
                     kept.push(text);
@@ -74,7 +74,7 @@ pub fn sample_lines(config: &Config, most: usize) -> Result<Vec<String>, Error> 
 }
 
 /// The texts of a record that are written in words.
-fn texts(record: Record, objective: Objective) -> Vec<String> {
+pub(crate) fn words_of(record: Record, objective: Objective) -> Vec<String> {
     match objective {
         Objective::Tag => {
             let words: Vec<String> = record.words.into_iter().map(|(word, _)| word).collect();
@@ -113,8 +113,9 @@ pub fn labels(config: &Config, tell: &mut dyn FnMut(Event)) -> Result<Vec<String
                 | Objective::Embed => return Ok(Vec::new()),
             }
         }
-        if let Some((what, hint)) = columns.doubt(records.columns()) {
-            tell(Event::Doubt { what: format!("{}: {what}", source.path.display()), hint });
+        if let Some(doubt) = columns.doubt(records.columns()) {
+            let what = format!("{}: {}", source.path.display(), doubt.what());
+            tell(Event::Doubt { what, hint: doubt.hint() });
         }
     }
     Ok(labels.into_iter().collect())
@@ -136,7 +137,10 @@ pub fn prepare(
         fs::read_to_string(&report_path).ok().and_then(|text| serde_json::from_str::<Report>(&text).ok());
     let mut report = match known.filter(|report| report.key == key) {
         Some(report) => report,
-        None => make(config, task, folder, key, tell)?,
+        None => make(config, task, folder, key, tell).inspect_err(|_| {
+            // Nothing half-written stays: a full disk is not to be full of it.
+            let _ = fs::remove_dir_all(folder);
+        })?,
     };
     if report.train == 0 {
         return Err(Error::Data {

@@ -164,6 +164,11 @@ impl Records {
         &self.columns
     }
 
+    /// What the texts of a record are.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        wanted(self.objective).iter().copied().chain(optional(self.objective))
+    }
+
     /// The next record.
     ///
     /// # Errors
@@ -184,7 +189,8 @@ impl Records {
         }
     }
 
-    fn wrong(&self, what: impl Into<String>, hint: impl Into<String>) -> Error {
+    /// What is wrong with the record that was read last, with its line.
+    pub(crate) fn wrong(&self, what: impl Into<String>, hint: impl Into<String>) -> Error {
         let place = format!("{}, line {}", self.place, self.line);
         Error::Data { place, what: what.into(), hint: hint.into() }
     }
