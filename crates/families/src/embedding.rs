@@ -42,7 +42,8 @@ pub struct Embedding {
 ///
 /// # Errors
 /// As [`open`](crate::open()), and if a module cannot be read or is not known.
-pub fn open_for_embedding(folder: &Path) -> Result<Checkpoint, Error> {
+pub fn open_for_embedding(folder: impl AsRef<Path>) -> Result<Checkpoint, Error> {
+    let folder = folder.as_ref();
     if folder.join("formula.toml").exists() {
         return plain(folder);
     }
@@ -84,7 +85,8 @@ pub fn open_for_embedding(folder: &Path) -> Result<Checkpoint, Error> {
 ///
 /// # Errors
 /// If the list of modules cannot be read.
-pub fn embedding_folder(path: &Path) -> Result<PathBuf, Error> {
+pub fn embedding_folder(path: impl AsRef<Path>) -> Result<PathBuf, Error> {
+    let path = path.as_ref();
     Ok(first(&modules(path)?, path))
 }
 
@@ -94,7 +96,7 @@ fn first(modules: &[Module], folder: &Path) -> PathBuf {
 
 /// A folder whose formula says all, how rows become one too; the mean where it does not.
 fn plain(folder: &Path) -> Result<Checkpoint, Error> {
-    let model = Model::open(folder)?;
+    let model = Model::open_formula(folder)?;
     let formula = model.formula().clone();
     let pooler = formula.pooler.clone().or(Some(Pooler::of(Pool::Mean)));
     let formula = Formula { pooler, head: Head::Rows, ..formula };

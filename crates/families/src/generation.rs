@@ -106,7 +106,8 @@ const HARMLESS: &[&str] = &[
 ///
 /// # Errors
 /// If a file cannot be read, or a key may change results and is not understood.
-pub fn generation(path: &Path, config: &Map<String, Value>) -> Result<Generation, Error> {
+pub fn generation(path: impl AsRef<Path>, config: &Map<String, Value>) -> Result<Generation, Error> {
+    let path = path.as_ref();
     let own = "generation_config.json";
     if path.join(own).exists() {
         return Generation::of(own, object(&path.join(own))?, config);

@@ -39,6 +39,6 @@ pub use embedding::{Embedding, embedding_folder, open_for_embedding};
 pub use error::Error;
 pub use family::{Family, known, nearest};
 pub use generation::{Generation, generation};
-pub use open::{Checkpoint, LABELS, from_parts, global_rows, open, open_formula};
+pub use open::{Checkpoint, LABELS, Open, from_parts, global_rows, open, open_formula};
 pub use rules::{How, Rule};
 pub use save::Layout;

@@ -92,8 +92,9 @@ pub const LABELS: &str = "labels.json";
 ///
 /// # Errors
 /// If a file cannot be read, or they do not fit.
-pub fn open_formula(folder: &Path) -> Result<Checkpoint, Error> {
-    let model = Model::open(folder)?;
+pub fn open_formula(folder: impl AsRef<Path>) -> Result<Checkpoint, Error> {
+    let folder = folder.as_ref();
+    let model = Model::open_formula(folder)?;
     let labels = match model.formula().head {
         Head::Classes { count, .. } | Head::Tags { count, .. } => label_names(folder, count)?,
         Head::Rows | Head::Words { .. } | Head::Adaptive { .. } | Head::Spans => Vec::new(),
@@ -137,10 +138,30 @@ pub fn global_rows(formula: &Formula) -> Vec<usize> {
 ///
 /// # Errors
 /// If a file cannot be read, the architecture is not known, a key is not understood, or tensors do not fit.
-pub fn open(path: &Path) -> Result<Checkpoint, Error> {
+pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint, Error> {
+    let path = path.as_ref();
     let mut checkpoint = checkpoint(Parts::read(path)?)?;
     checkpoint.score_function = score_function(path, &checkpoint.config)?;
     Ok(checkpoint)
+}
+
+/// Opening a model where it lies: `Model::open(path)`.
+pub trait Open: Sized {
+    /// Opens the model at `path`: a folder with `formula.toml`, one from a model hub, of CTranslate2, or a GGUF file. Weights may be in
+    /// one file or in shards with an index, and files may be links to elsewhere.
+    ///
+    /// # Errors
+    /// If a file cannot be read or is not understood, or tensors do not fit.
+    fn open(path: impl AsRef<Path>) -> Result<Self, Error>;
+}
+
+impl Open for Model {
+    fn open(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let has_formula = path.join("formula.toml").exists();
+        let checkpoint = if has_formula { open_formula(path)? } else { open(path)? };
+        Ok(checkpoint.model)
+    }
 }
 
 /// A checkpoint whose files are in memory: the text of its `config.json`, and its weights. See [`Weights::from_bytes`].

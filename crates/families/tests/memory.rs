@@ -29,7 +29,7 @@ fn preparing_takes_a_tenth_more_than_the_prepared_weights() {
         return;
     }
     let before = status("VmRSS");
-    let model = Model::open(&folder).expect("it opens");
+    let model = Model::open_formula(&folder).expect("it opens");
     let all = parameters(model.formula()).expect("the formula works");
     let numbers: usize = all.iter().map(|parameter| parameter.shape.iter().product::<usize>()).sum();
     let sequence = Sequence { source: vec![5, 6], target: vec![1, 2], ..Sequence::default() };

@@ -19,7 +19,7 @@
 //! });
 //! assert!(print::unicode(&formula).starts_with("Y = softmax( ○"));
 //!
-//! // Weights drawn from a seed; `Model::open` reads them from a folder.
+//! // Weights drawn from a seed; `Model::open`, of the trait [`Open`], reads them from a folder.
 //! let model = Model::random(formula, 7)?;
 //! let cpu = Cpu::default();
 //!
@@ -40,6 +40,11 @@
 //! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
 //! [`families`], [`tasks`], [`mod@translator`], [`quantize`], [`metrics`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part.
 #![forbid(unsafe_code)]
+
+/// README's snippets compile as they stand.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
 
 pub use glassformer_cpu as cpu;
 pub use glassformer_engine as engine;
@@ -62,6 +67,7 @@ pub use glassformer_engine::{
     Decoding, Finish, Forward, Generated, Generator, Request, Room, Sampling, Sequence, Session,
 };
 pub use glassformer_explain::{Trace, Walkthrough};
+pub use glassformer_families::Open;
 pub use glassformer_formula::{Formula, print};
 pub use glassformer_graph::{Backend, Reference};
 pub use glassformer_model::Model;

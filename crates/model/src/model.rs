@@ -108,7 +108,8 @@ impl Model {
     ///
     /// # Errors
     /// If a file cannot be read, or the two do not fit.
-    pub fn open(folder: &Path) -> Result<Self, Error> {
+    pub fn open_formula(folder: impl AsRef<Path>) -> Result<Self, Error> {
+        let folder = folder.as_ref();
         let path = folder.join("formula.toml");
         let file = |why: String| Error::File { path: path.display().to_string(), why };
         let text = std::fs::read_to_string(&path).map_err(|error| file(error.to_string()))?;
@@ -116,11 +117,12 @@ impl Model {
         Self::new(formula, Weights::open(folder)?)
     }
 
-    /// Writes the model to `folder`, as [`Model::open`] reads it.
+    /// Writes the model to `folder`, as [`Model::open_formula`] reads it.
     ///
     /// # Errors
     /// If a file cannot be written.
-    pub fn save(&self, folder: &Path) -> Result<(), Error> {
+    pub fn save(&self, folder: impl AsRef<Path>) -> Result<(), Error> {
+        let folder = folder.as_ref();
         let path = folder.join("formula.toml");
         let file =
             |error: std::io::Error| Error::File { path: path.display().to_string(), why: error.to_string() };

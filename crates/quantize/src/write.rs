@@ -59,7 +59,8 @@ impl Quantize {
     ///
     /// # Errors
     /// If the file cannot be written, or a weight cannot be written in few bits.
-    pub fn write(&self, model: &Model, fitted: &Fitted, path: &Path) -> Result<Written, Error> {
+    pub fn write(&self, model: &Model, fitted: &Fitted, path: impl AsRef<Path>) -> Result<Written, Error> {
+        let path = path.as_ref();
         let source = model.source();
         let plans: BTreeMap<String, Planned> = source
             .names()

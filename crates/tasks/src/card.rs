@@ -54,7 +54,8 @@ impl Card {
     ///
     /// # Errors
     /// If the model cannot be opened.
-    pub fn of(path: &Path) -> Result<Self, Error> {
+    pub fn of(path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
         let checkpoint = crate::open(path)?;
         let weights = Weights::open(path).map_err(families::Error::from)?;
         let formula = checkpoint.model.formula().clone();

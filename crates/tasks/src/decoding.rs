@@ -13,7 +13,8 @@ use crate::Error;
 ///
 /// # Errors
 /// If a file cannot be read, or says something that may change results and is not understood.
-pub fn decoding(path: &Path, checkpoint: &Checkpoint) -> Result<Decoding, Error> {
+pub fn decoding(path: impl AsRef<Path>, checkpoint: &Checkpoint) -> Result<Decoding, Error> {
+    let path = path.as_ref();
     decoding_of(&generation(path, &checkpoint.config)?, checkpoint)
 }
 

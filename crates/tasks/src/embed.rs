@@ -36,7 +36,8 @@ impl Reader {
     ///
     /// # Errors
     /// As [`Reader::open`], and if a module of a sentence encoder cannot be read or is not known.
-    pub fn open_for_embedding(path: &Path, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+    pub fn open_for_embedding(path: impl AsRef<Path>, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        let path = path.as_ref();
         Self::new(open_for_embedding(path)?, crate::tokenizer(&embedding_folder(path)?)?, backend)
     }
 

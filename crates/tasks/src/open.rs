@@ -15,7 +15,8 @@ use crate::{Error, gguf};
 ///
 /// # Errors
 /// If a file cannot be read or is not understood, or tensors do not fit.
-pub fn open(path: &Path) -> Result<Checkpoint, Error> {
+pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint, Error> {
+    let path = path.as_ref();
     let has_formula = path.join("formula.toml").exists();
     Ok(if has_formula { families::open_formula(path)? } else { families::open(path)? })
 }
@@ -24,7 +25,8 @@ pub fn open(path: &Path) -> Result<Checkpoint, Error> {
 ///
 /// # Errors
 /// If there is none, or it is not understood.
-pub fn tokenizer(path: &Path) -> Result<Tokenizer, Error> {
+pub fn tokenizer(path: impl AsRef<Path>) -> Result<Tokenizer, Error> {
+    let path = path.as_ref();
     match in_file(path)? {
         Some(file) => Ok(Tokenizer::from_gguf(&gguf::vocabulary(&file))?),
         None => Ok(Tokenizer::open(path)?),
@@ -35,7 +37,8 @@ pub fn tokenizer(path: &Path) -> Result<Tokenizer, Error> {
 ///
 /// # Errors
 /// If a template does not parse.
-pub fn chat_template(path: &Path, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, Error> {
+pub fn chat_template(path: impl AsRef<Path>, tokenizer: &Tokenizer) -> Result<Option<ChatTemplate>, Error> {
+    let path = path.as_ref();
     let Some(file) = in_file(path)? else { return Ok(ChatTemplate::open(path)?) };
     let Some(text) = file.string("tokenizer.chat_template") else { return Ok(None) };
     let special = tokenizer.special();

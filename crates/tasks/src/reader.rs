@@ -30,7 +30,8 @@ impl Reader {
     ///
     /// # Errors
     /// If the checkpoint or its tokenizer cannot be opened, or do not belong together.
-    pub fn open(path: &Path, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+    pub fn open(path: impl AsRef<Path>, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        let path = path.as_ref();
         Self::new(crate::open(path)?, crate::tokenizer(path)?, backend)
     }
 

@@ -87,7 +87,8 @@ impl Writer {
     ///
     /// # Errors
     /// If the checkpoint, its tokenizer or what it says about generating cannot be read.
-    pub fn open(path: &Path, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+    pub fn open(path: impl AsRef<Path>, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+        let path = path.as_ref();
         Self::new(crate::open(path)?, path, backend)
     }
 
@@ -95,7 +96,12 @@ impl Writer {
     ///
     /// # Errors
     /// If its tokenizer or what it says about generating cannot be read, or it writes nothing.
-    pub fn new(checkpoint: Checkpoint, path: &Path, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+    pub fn new(
+        checkpoint: Checkpoint,
+        path: impl AsRef<Path>,
+        backend: Arc<dyn Backend>,
+    ) -> Result<Self, Error> {
+        let path = path.as_ref();
         let generation = generation(path, &checkpoint.config)?;
         let tokenizer = crate::tokenizer(path)?;
         let template = crate::chat_template(path, &tokenizer)?;

@@ -272,7 +272,8 @@ impl LearnedVocabulary {
     ///
     /// # Errors
     /// If the system refuses.
-    pub fn save(&self, folder: &Path) -> Result<(), Error> {
+    pub fn save(&self, folder: impl AsRef<Path>) -> Result<(), Error> {
+        let folder = folder.as_ref();
         for (name, text) in self.files() {
             let path = folder.join(name);
             std::fs::write(&path, text).map_err(Error::io("write", &path))?;
