@@ -46,7 +46,9 @@ fn a_model_opens_from_a_folder_of_a_hub() {
 fn shards_behind_links_are_the_same_model() {
     let here = folder("open_links");
     let (blobs, snapshot) = (here.join("blobs"), here.join("snapshots/main"));
-    [&blobs, &snapshot].map(|folder| fs::create_dir_all(folder).unwrap());
+    for folder in [&blobs, &snapshot] {
+        fs::create_dir_all(folder).unwrap();
+    }
     let whole = Weights::open(bert().join("model.safetensors")).unwrap();
     let mut shards = [BTreeMap::new(), BTreeMap::new()];
     let mut places = Vec::new();
