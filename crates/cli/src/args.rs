@@ -4,6 +4,7 @@ mod bench;
 mod decode;
 mod explain;
 mod model;
+mod program;
 mod quantize;
 mod show;
 mod tasks;
@@ -25,6 +26,7 @@ pub use bench::{Bench, Workload};
 pub use decode::Decode;
 pub use explain::{Explain, Language};
 pub use model::{Named, Subject};
+pub use program::{Completions, Config, Man};
 pub use quantize::{Quantize, To};
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
@@ -76,22 +78,25 @@ pub struct Args {
     pub verb: Verb,
 }
 
-/// What every verb understands.
+/// The most threads that can be asked for.
+pub const MOST_THREADS: usize = 1024;
+
+/// What every verb understands. What is not given is as [`crate::settings`] say.
 #[derive(clap::Args)]
 pub struct Globals {
     /// How many threads compute; all cores if not given
-    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]
     pub threads: Option<u16>,
     /// What weights are held and multiplied in; stored means as few bits as the file has; auto means f32, and stored for what
     /// quantize wrote, except where ids go in or numbers come out
-    #[arg(long, global = true, value_enum, default_value_t = Dtype::Auto)]
-    pub dtype: Dtype,
+    #[arg(long, global = true, value_enum)]
+    pub dtype: Option<Dtype>,
     /// The instructions to compute with; the best of this machine if not given
     #[arg(long, global = true, value_name = "SET", value_parser = instructions())]
     pub isa: Option<Dot>,
     /// Whether output is coloured: auto means on a terminal, unless `NO_COLOR` is set
-    #[arg(long, global = true, value_enum, default_value_t = Color::Auto)]
-    pub color: Color,
+    #[arg(long, global = true, value_enum)]
+    pub color: Option<Color>,
     /// Say nothing but results and errors
     #[arg(short, long, global = true, conflicts_with = "verbose")]
     pub quiet: bool,
@@ -114,7 +119,7 @@ fn instructions() -> impl TypedValueParser<Value = Dot> {
 }
 
 /// What weights are held and multiplied in.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Dtype {
     Auto,
     F32,
@@ -124,7 +129,7 @@ pub enum Dtype {
     Stored,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Color {
     Auto,
     Always,
@@ -193,6 +198,15 @@ pub enum Verb {
     /// Write a model again in few bits, and say how far it is from what it was
     #[command(before_help = quantize::QUANTIZE)]
     Quantize(Quantize),
+    /// Say how this program is set up: every setting, and whether a flag, the environment or a file said so
+    #[command(before_help = program::CONFIG)]
+    Config(Config),
+    /// Write what lets a shell complete commands
+    #[command(before_help = program::COMPLETIONS)]
+    Completions(Completions),
+    /// Write man pages
+    #[command(hide = true)]
+    Man(Man),
     /// Show how a model comes to its answer, down to every number; without a text, a worked example by hand is replayed
     #[command(before_help = explain::EXPLAIN)]
     Explain(Explain),

@@ -5,13 +5,13 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::thread::available_parallelism;
 
-use glassformer::cpu::narrow::Dot;
 use glassformer::explain::{Lang, Paint};
 use glassformer::weights::scheme;
 use glassformer::{Backend, Cpu, Precision, Weights};
 
 use crate::args::{Color, Dtype, Globals, Language};
 use crate::failure::Failure;
+use crate::settings::{Origin, Settings};
 
 /// How much is said besides results.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,11 +23,8 @@ enum Talk {
 
 /// The terminal, and what the user wants of it.
 pub struct Console {
-    color: Color,
     talk: Talk,
-    threads: Option<usize>,
-    dtype: Dtype,
-    isa: Option<Dot>,
+    settings: Settings,
 }
 
 /// Columns of a line where there is no terminal, and how far lines adapt to one.
@@ -36,14 +33,18 @@ const LEAST_COLUMNS: usize = 40;
 const MOST_COLUMNS: usize = 100;
 
 impl Console {
-    pub fn new(globals: &Globals) -> Self {
+    pub fn new(globals: &Globals, settings: Settings) -> Self {
         let talk = match (globals.quiet, globals.verbose) {
             (true, _) => Talk::Quiet,
             (false, true) => Talk::Verbose,
             (false, false) => Talk::Usual,
         };
-        let threads = globals.threads.map(usize::from);
-        Self { color: globals.color, talk, threads, dtype: globals.dtype, isa: globals.isa }
+        Self { talk, settings }
+    }
+
+    /// What the user wants of every run.
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// Says what was done.
@@ -83,13 +84,7 @@ impl Console {
     }
 
     fn tell(&self, kind: &str, failure: &Failure) {
-        let (red, cyan, end) = match self.paint(io::stderr().is_terminal()) {
-            Paint::Colour => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
-            Paint::Plain => ("", "", ""),
-        };
-        let (message, hint) = (harmless(&failure.message), harmless(&failure.hint));
-        let text = format!("{red}{kind}{end} {message}\n{cyan}hint:{end} {hint}\n");
-        let _ = io::stderr().write_all(text.as_bytes());
+        write_failure(kind, failure, self.paint(io::stderr().is_terminal()));
     }
 
     /// Whether results are coloured.
@@ -100,7 +95,7 @@ impl Console {
     fn paint(&self, terminal: bool) -> Paint {
         let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
         let dumb = std::env::var_os("TERM").is_some_and(|term| term == "dumb");
-        let wanted = match self.color {
+        let wanted = match self.settings.color.value {
             Color::Always => true,
             Color::Never => false,
             Color::Auto => terminal && !dumb && !set("NO_COLOR"),
@@ -110,17 +105,18 @@ impl Console {
 
     /// How many threads compute.
     pub fn threads(&self) -> usize {
-        self.threads.unwrap_or_else(|| available_parallelism().map_or(1, NonZeroUsize::get))
+        self.settings.threads.value.unwrap_or_else(|| available_parallelism().map_or(1, NonZeroUsize::get))
     }
 
     /// Whether `--dtype` says what weights are multiplied in.
     pub fn is_dtype_given(&self) -> bool {
-        self.dtype != Dtype::Auto
+        let dtype = &self.settings.dtype;
+        dtype.value != Dtype::Auto && matches!(dtype.origin, Origin::Flag(_))
     }
 
     /// What runs the model at `path`.
     pub fn backend(&self, path: &Path) -> Cpu {
-        if is_quantized(path) { self.quantized_backend() } else { self.exact_backend() }
+        self.in_precision(if is_quantized(path) { Precision::Stored } else { Precision::F32 })
     }
 
     /// What runs models that `quantize` wrote.
@@ -128,14 +124,15 @@ impl Console {
         self.in_precision(Precision::Stored)
     }
 
-    /// What runs the models where every bit is to be that of the weights, whatever they are stored in.
+    /// What runs the models where every bit is to be that of the weights, whatever they are stored in: unless the command itself says
+    /// otherwise. Numbers that are checked do not depend on a configuration that was forgotten.
     pub fn exact_backend(&self) -> Cpu {
-        self.in_precision(Precision::F32)
+        if self.is_dtype_given() { self.in_precision(Precision::F32) } else { self.cpu(Precision::F32) }
     }
 
     /// What runs the models, in the precision that was asked for, or in this one.
     fn in_precision(&self, auto: Precision) -> Cpu {
-        self.cpu(match self.dtype {
+        self.cpu(match self.settings.dtype.value {
             Dtype::Auto => auto,
             Dtype::F32 => Precision::F32,
             Dtype::Bf16 => Precision::Bf16,
@@ -147,7 +144,7 @@ impl Console {
 
     /// What runs the models in this precision.
     pub fn cpu(&self, precision: Precision) -> Cpu {
-        let cpu = match self.isa {
+        let cpu = match self.settings.isa.value {
             None => Cpu::new(self.threads()),
             Some(dot) => Cpu::with_isa(self.threads(), dot.isa()).with_dot(dot),
         };
@@ -164,6 +161,21 @@ impl Console {
         });
         cpu
     }
+}
+
+/// Tells a failure where it is not known yet what the user wants of the terminal.
+pub fn fail_plainly(failure: &Failure) {
+    write_failure("error:", failure, Paint::Plain);
+}
+
+fn write_failure(kind: &str, failure: &Failure, paint: Paint) {
+    let (red, cyan, end) = match paint {
+        Paint::Colour => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
+        Paint::Plain => ("", "", ""),
+    };
+    let (message, hint) = (harmless(&failure.message), harmless(&failure.hint));
+    let text = format!("{red}{kind}{end} {message}\n{cyan}hint:{end} {hint}\n");
+    let _ = io::stderr().write_all(text.as_bytes());
 }
 
 /// A message may quote a file, and a file may hold codes that a terminal obeys: they are shown, not sent.
@@ -195,10 +207,14 @@ pub fn result(text: &str) -> Result<(), Failure> {
     }
 }
 
+/// Columns of the terminal that results go to, if it is one.
+pub fn columns() -> Option<usize> {
+    terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0))
+}
+
 /// Columns of a line of results.
 pub fn width() -> usize {
-    let width = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
-    width.map_or(COLUMNS, |width| width.clamp(LEAST_COLUMNS, MOST_COLUMNS))
+    columns().map_or(COLUMNS, |width| width.clamp(LEAST_COLUMNS, MOST_COLUMNS))
 }
 
 /// The language that was asked for, or that of the environment.

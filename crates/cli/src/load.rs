@@ -17,7 +17,8 @@ const LAYOUT: &str = "give as model a folder with formula.toml and model.safeten
                       one of CTranslate2, or a .gguf file";
 
 /// Where the model lies that a verb was given. All verbs ask here, but for those that do without: see [`own`].
-pub fn path(given: Option<&Path>) -> Result<PathBuf, Failure> {
+pub fn path(given: Option<&Path>, console: &Console) -> Result<PathBuf, Failure> {
+    let given = given.or(console.settings().model.value.as_deref());
     given.map(Path::to_owned).ok_or_else(|| Failure::new("there is no model", LAYOUT))
 }
 
@@ -111,8 +112,8 @@ pub fn translator(console: &Console) -> Result<Translator, Failure> {
 }
 
 /// The tokenizer of the model that was given: a folder's, a file's, or that of the model that the program carries.
-pub fn tokenizer(given: Option<&Path>) -> Result<Tokenizer, Failure> {
-    let path = path(given)?;
+pub fn tokenizer(given: Option<&Path>, console: &Console) -> Result<Tokenizer, Failure> {
+    let path = path(given, console)?;
     if own(Some(&path)).is_none() {
         let Files { tokenizer, tokenizer_config, .. } = glassformer::translator::FILES;
         return Ok(Tokenizer::from_json(tokenizer, tokenizer_config)?);

@@ -8,23 +8,29 @@ mod args;
 mod console;
 mod failure;
 mod feed;
+mod folders;
 mod ids;
 mod load;
 mod outputs;
 mod pager;
 mod progress;
 mod prompt;
+mod settings;
 mod staging;
 mod texts;
 mod verbs;
+mod version;
+mod wrap;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use clap::error::ErrorKind;
 
 use args::{Args, Verb};
 use console::Console;
 use failure::Failure;
+use settings::Settings;
 
 /// How a verb that did its work ends.
 enum Done {
@@ -39,13 +45,23 @@ enum Done {
 fn main() -> ExitCode {
     let args = match Args::try_parse() {
         Ok(args) => args,
+        Err(stop) if stop.kind() == ErrorKind::DisplayVersion && version::is_detailed(std::env::args()) => {
+            return tell(console::result(&version::details()));
+        }
         Err(stop) => {
             // Help and version go to stdout and are no failure. A closed pipe is nobody's mistake.
             let _ = stop.print();
             return if stop.use_stderr() { ExitCode::from(failure::USAGE) } else { ExitCode::SUCCESS };
         }
     };
-    let console = Console::new(&args.globals);
+    // What a shell reads when it starts does not depend on a configuration that may be wrong.
+    if let Verb::Completions(completions) = &args.verb {
+        return tell(verbs::program::completions(completions));
+    }
+    let console = match Settings::read(&args.globals) {
+        Ok(settings) => Console::new(&args.globals, settings),
+        Err(failure) => return tell(Err(failure)),
+    };
     let code = match run(&args, &console) {
         Ok(Done::Well) => ExitCode::SUCCESS,
         Ok(Done::Negative) => ExitCode::from(failure::NEGATIVE),
@@ -57,6 +73,17 @@ fn main() -> ExitCode {
     };
     console.end();
     code
+}
+
+/// How a run ends that has no console.
+fn tell(done: Result<(), Failure>) -> ExitCode {
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            console::fail_plainly(&failure);
+            ExitCode::from(failure::USAGE)
+        }
+    }
 }
 
 fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
@@ -71,8 +98,8 @@ fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         Verb::Fill(fill) => verbs::tasks::fill(fill, console)?,
         Verb::Embed(embed) => verbs::tasks::embed(embed, console)?,
         Verb::Score(score) => verbs::write::score(score, console)?,
-        Verb::Tokenize(tokenize) => verbs::tokens::tokenize(tokenize)?,
-        Verb::Detokenize(detokenize) => verbs::tokens::detokenize(detokenize)?,
+        Verb::Tokenize(tokenize) => verbs::tokens::tokenize(tokenize, console)?,
+        Verb::Detokenize(detokenize) => verbs::tokens::detokenize(detokenize, console)?,
         Verb::Train(train) => return verbs::train::run(train, console),
         Verb::Evaluate(evaluate) => verbs::evaluate::run(evaluate, console)?,
         Verb::Formula(formula) => verbs::formula::run(formula, console)?,
@@ -81,6 +108,9 @@ fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         Verb::Verify(verify) => return verbs::verify::run(verify, console),
         Verb::Bench(bench) => verbs::bench::run(bench, console)?,
         Verb::Quantize(quantize) => verbs::quantize::run(quantize, console)?,
+        Verb::Config(config) => verbs::program::config(config, console)?,
+        Verb::Completions(completions) => verbs::program::completions(completions)?,
+        Verb::Man(man) => verbs::program::man(man, console)?,
         Verb::Explain(explain) => verbs::explain::run(explain, console)?,
     }
     Ok(Done::Well)

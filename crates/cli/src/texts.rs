@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use glassformer::tasks::without_mark;
 
 use crate::console::Console;
-use crate::failure::Failure;
+use crate::failure::{Failure, INTERRUPTED};
 use crate::feed::{Feed, Line};
-use crate::prompt::Prompt;
+use crate::prompt::{Answer, Prompt};
 
 /// Where texts come from.
 #[derive(Clone, clap::Args)]
@@ -99,7 +99,7 @@ impl Texts {
             return self.read();
         }
         console.note("a text a line; Ctrl-D ends");
-        Ok(Reading { places: vec![Place::Asked(Prompt::open())].into_iter(), current: None })
+        Ok(Reading { places: vec![Place::Asked(Prompt::open(None))].into_iter(), current: None })
     }
 
     /// The same texts, but each file and standard input as one text with all its lines.
@@ -206,8 +206,9 @@ impl Reading {
                 }
                 Some(Place::Asked(_)) if wait == Wait::No => return Ok(None),
                 Some(Place::Asked(prompt)) => match prompt.line()? {
-                    Some(text) => return Ok(Some(text)),
-                    None => self.current = None,
+                    Answer::Line(text) => return Ok(Some(text)),
+                    Answer::Interrupted => std::process::exit(i32::from(INTERRUPTED)),
+                    Answer::End => self.current = None,
                 },
             }
         }

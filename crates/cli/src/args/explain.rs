@@ -44,8 +44,8 @@ pub struct Explain {
     #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=256), requires = "text")]
     pub max_new_tokens: u16,
     /// The language; auto follows `LC_ALL`, `LC_MESSAGES` and `LANG`
-    #[arg(long, value_enum, default_value_t = Language::Auto)]
-    pub lang: Language,
+    #[arg(long, value_enum)]
+    pub lang: Option<Language>,
     /// Only the numbers that the worked example gets wrong
     #[arg(long, conflicts_with = "text")]
     pub errata: bool,
@@ -57,7 +57,7 @@ pub struct Explain {
     pub json: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Language {
     Auto,
     En,

@@ -27,7 +27,7 @@ const COUNTED: &str = "GFLOP/s counts products with weights and attention, two f
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let began = Instant::now();
-    let path = load::path(args.model.given())?;
+    let path = load::path(args.model.given(), console)?;
     let checkpoint = load::checkpoint(&path, console)?;
     let formula = checkpoint.model.formula();
     let decoding = match formula.target {

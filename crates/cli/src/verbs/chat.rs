@@ -1,6 +1,6 @@
 //! `glassformer chat`: a conversation on the terminal, or a few questions from the command line.
 
-use std::io::{self, BufRead, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -9,16 +9,18 @@ use glassformer::tasks::{self, Chat};
 
 use super::write::{show, value};
 use crate::args;
-use crate::console::{Console, result};
-use crate::failure::Failure;
+use crate::console::{Console, columns, result};
+use crate::failure::{Failure, INTERRUPTED};
 use crate::load;
 use crate::outputs::{Form, Outputs};
+use crate::prompt::{Answer, Prompt};
 use crate::texts::Texts;
+use crate::wrap::Wrap;
 
 const HELP: &str = "\
 /reset          forget what was said
 /system TEXT    say what the model is to be; without TEXT, take it back
-/quit           leave (so does the end of input)
+/quit           leave; so does Ctrl-D
 Ctrl-C          stop an answer";
 
 /// What is under way, for who presses Ctrl-C.
@@ -34,7 +36,7 @@ pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
         let hint = "say something, or - to read messages from standard input";
         return Err(Failure::new("--json: a conversation on the terminal has no result", hint));
     }
-    let writer = load::writer(&load::path(args.given())?, console)?;
+    let writer = load::writer(&load::path(args.given(), console)?, console)?;
     let mut options = writer.usual();
     args.decode.apply_for_one(&mut options.decoding, console)?;
     options.stop.extend(args.stop.iter().cloned());
@@ -63,29 +65,30 @@ fn talk(chat: &mut Chat<'_>, console: &Console) -> Result<(), Failure> {
     let broken_off = move || {
         let (from, to) = (under_way::ANSWER, under_way::BROKEN_OFF);
         if heard.compare_exchange(from, to, Ordering::SeqCst, Ordering::SeqCst) == Err(under_way::NOTHING) {
-            std::process::exit(130);
+            std::process::exit(i32::from(INTERRUPTED));
         }
     };
     if ctrlc::set_handler(broken_off).is_err() {
         console.note("Ctrl-C will end the program: its signal cannot be caught here");
     }
-    let terminal = io::stdin().is_terminal();
-    if terminal {
-        console.note("/help lists commands");
+    if io::stdin().is_terminal() {
+        console.note("/help lists commands; Ctrl-D ends");
     }
-    let mut lines = io::stdin().lock();
+    let mut prompt = Prompt::open(console.settings().history.value.then_some("chat-history"));
+    let mut interrupted = 0;
     loop {
-        if terminal {
-            let _ = write!(io::stderr(), "> ");
-        }
-        let mut line = Vec::new();
-        let read = lines.read_until(b'\n', &mut line);
-        let read =
-            read.map_err(|error| Failure::new(format!("cannot read standard input: {error}"), "check it"))?;
-        if read == 0 {
-            return Ok(());
-        }
-        let line = String::from_utf8_lossy(&line);
+        let line = match prompt.line()? {
+            Answer::Line(line) => line,
+            Answer::End => return Ok(()),
+            // Who meant the answer that had ended already shall not lose the conversation.
+            Answer::Interrupted if interrupted == 0 => {
+                interrupted += 1;
+                console.note("Ctrl-D ends the conversation, and so does Ctrl-C once more");
+                continue;
+            }
+            Answer::Interrupted => std::process::exit(i32::from(INTERRUPTED)),
+        };
+        interrupted = 0;
         let line = line.trim();
         match line.split_once(char::is_whitespace).unwrap_or((line, "")) {
             ("", _) => {}
@@ -115,17 +118,19 @@ fn answer(
 ) -> Result<ControlFlow<()>, Failure> {
     state.store(under_way::ANSWER, Ordering::SeqCst);
     let mut heard = ControlFlow::Continue(());
+    let mut wrap = columns().map(Wrap::new);
     let mut tell = |piece: &str| {
         if state.load(Ordering::SeqCst) == under_way::BROKEN_OFF {
             return ControlFlow::Break(());
         }
-        heard = show(piece);
+        heard = show(&wrap.as_mut().map_or_else(|| piece.to_owned(), |wrap| wrap.push(piece)));
         heard
     };
     let answered = chat.say(text, &mut tell);
     state.store(under_way::NOTHING, Ordering::SeqCst);
+    let rest = wrap.map(|mut wrap| wrap.finish()).unwrap_or_default();
     match answered {
-        Ok(_) => result("\n")?,
+        Ok(_) => result(&(rest + "\n"))?,
         Err(error) => console.fail(&failure(error, "say less, or forget what was said with /reset")),
     }
     Ok(heard)

@@ -27,7 +27,7 @@ pub fn run(args: &args::Evaluate, console: &Console) -> Result<(), Failure> {
     let words = words(&args.words);
     let objective = args.objective.as_deref().map(|name| named("--objective", name)).transpose()?;
     let evaluate = Evaluate { objective, words, beams: args.beams, most: args.limit };
-    let path = load::path(args.model.given())?;
+    let path = load::path(args.model.given(), console)?;
     let progress = Progress::count("examples");
     let backend = Arc::new(console.backend(&path));
     let found = evaluate.run(&path, &sources, backend, &mut |count| progress.advance(count as u64))?;

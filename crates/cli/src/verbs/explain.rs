@@ -19,7 +19,11 @@ pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
         let write = if args.errata { json::errata } else { json::render };
         return result(&(write(&walkthrough).map_err(faulty)? + "\n"));
     }
-    let terminal = Terminal { lang: language(args.lang), paint: console.result_paint(), width: width() };
+    let terminal = Terminal {
+        lang: language(args.lang.unwrap_or(console.settings().lang.value)),
+        paint: console.result_paint(),
+        width: width(),
+    };
     let text = if args.errata { terminal.errata(&walkthrough) } else { terminal.render(&walkthrough) };
     if args.no_pager { result(&text) } else { pager::show(&text) }
 }

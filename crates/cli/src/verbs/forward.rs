@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::{ids, load};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
-    let path = load::path(args.model.given())?;
+    let path = load::path(args.model.given(), console)?;
     let Given { model, sequences, inputs } =
         if args.text.is_empty() { of_ids(args, &path, console)? } else { of_texts(args, &path, console)? };
     let start = Instant::now();

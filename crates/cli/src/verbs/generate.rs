@@ -16,7 +16,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     if args.ids.is_none() && args.source_ids.is_none() {
         return super::write::generate(args, console);
     }
-    let path = load::path(args.model.given())?;
+    let path = load::path(args.model.given(), console)?;
     let checkpoint = load::checkpoint(&path, console)?;
     let mut decoding = tasks::decoding(&path, &checkpoint)?;
     args.decode.apply(&mut decoding)?;

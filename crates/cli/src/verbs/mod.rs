@@ -8,6 +8,7 @@ pub mod formula;
 pub mod forward;
 pub mod generate;
 pub mod init;
+pub mod program;
 pub mod quantize;
 pub mod show;
 pub mod tasks;

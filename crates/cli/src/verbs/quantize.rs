@@ -33,7 +33,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
         To::Int8 => Quantize::Int8,
         To::Int4 => Quantize::Int4,
     };
-    let model = &load::path(args.model.given())?;
+    let model = &load::path(args.model.given(), console)?;
     check(model, &args.out)?;
     let staging = Staging::begin(&args.out, Existing::of(args.force))?;
     // Where another part of the program has a handler, an interruption leaves a hidden folder: no harm.

@@ -10,7 +10,7 @@ use crate::failure::Failure;
 use crate::load;
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
-    let path = load::path(args.model.given())?;
+    let path = load::path(args.model.given(), console)?;
     load::checkpoint(&path, console)?; // for its errors: a path that is nothing, a file that is no model
     let card = Card::of(&path)?;
     let text = if args.json { format!("{}\n", json(&card)) } else { text(&card, args.tensors) };

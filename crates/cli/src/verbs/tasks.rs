@@ -58,7 +58,7 @@ pub fn long(truncate: bool) -> Long {
 }
 
 pub fn embed(args: &args::Embed, console: &Console) -> Result<(), Failure> {
-    let reader = load::embedder(&load::path(args.model.given())?, console)?;
+    let reader = load::embedder(&load::path(args.model.given(), console)?, console)?;
     let prompt = match args.prompt.as_deref() {
         None => tasks::Prompt::Usual,
         Some("none") => tasks::Prompt::Nothing,
@@ -106,7 +106,7 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 }
 
 pub fn fill(args: &args::Fill, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&load::path(args.model.given())?, console)?;
+    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
     let options = tasks::Fill { top: args.top, long: long(args.truncate) };
     let lines = |_: &str, blanks: &Vec<Blank>| {
         let choices = blanks.iter().flat_map(|blank| &blank.choices);
@@ -121,7 +121,7 @@ pub fn fill(args: &args::Fill, console: &Console) -> Result<(), Failure> {
 }
 
 pub fn classify(args: &args::Classify, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&load::path(args.model.given())?, console)?;
+    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
     let options = tasks::Classify { top: args.top, long: long(args.truncate) };
     let lines = |text: &str, labels: &Vec<Label>| {
         labels.iter().map(|label| format!("{:.4}  {}  {text}", label.score, label.label)).collect()
@@ -147,7 +147,7 @@ pub fn inputs<'t>(texts: &[&'t str], pairs: bool) -> Result<Vec<Input<'t>>, task
 }
 
 pub fn tag(args: &args::Tag, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&load::path(args.model.given())?, console)?;
+    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
     let merge = match args.merge {
         args::Merge::None => tasks::Merge::None,
         args::Merge::Simple => tasks::Merge::Simple,
@@ -185,7 +185,7 @@ pub fn answer(args: &args::Answer, console: &Console) -> Result<(), Failure> {
         })?),
         (None, None) => None,
     };
-    let reader = load::reader(&load::path(args.model.given())?, console)?;
+    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
     let unanswerable =
         if args.unanswerable { tasks::Unanswerable::Possible } else { tasks::Unanswerable::Never };
     let options = tasks::Answer {

@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 
 use super::tasks::{each, inputs, place};
 use crate::args::{Detokenize, Tokenize};
+use crate::console::Console;
 use crate::failure::Failure;
 use crate::texts::Texts;
 use crate::{ids, load};
 
-pub fn tokenize(args: &Tokenize) -> Result<(), Failure> {
-    let tokenizer = load::tokenizer(args.model.given())?;
+pub fn tokenize(args: &Tokenize, console: &Console) -> Result<(), Failure> {
+    let tokenizer = load::tokenizer(args.model.given(), console)?;
     let special = if args.bare { Special::Leave } else { Special::Add };
     let encode = |input: &Input<'_>| match *input {
         Input::Pair(first, second) => tokenizer.encode_pair(first, second, special),
@@ -74,8 +75,8 @@ fn token(tokenizer: &Tokenizer, encoding: &Encoding, index: usize) -> Value {
     })
 }
 
-pub fn detokenize(args: &Detokenize) -> Result<(), Failure> {
-    let tokenizer = load::tokenizer(args.model.given())?;
+pub fn detokenize(args: &Detokenize, console: &Console) -> Result<(), Failure> {
+    let tokenizer = load::tokenizer(args.model.given(), console)?;
     let special = if args.special { SpecialText::Keep } else { SpecialText::Skip };
     // Words behind one another are the ids of one text.
     let input = args.ids.as_slice() == ["-"];

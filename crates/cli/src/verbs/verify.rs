@@ -16,7 +16,7 @@ pub fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         let what = format!("--tolerance is {}", args.tolerance);
         return Err(Failure::new(what, "give a number from 0 on, such as 1e-4"));
     }
-    let checkpoint = load::checkpoint_for_ids(&load::path(args.model.given())?, console)?;
+    let checkpoint = load::checkpoint_for_ids(&load::path(args.model.given(), console)?, console)?;
     let file = Weights::open(&args.against)?;
     let mut cases = Expected::read(&file, checkpoint.model.formula()).map_err(|error| bad_file(&error))?;
     let backend = console.exact_backend();

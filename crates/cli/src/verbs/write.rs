@@ -45,7 +45,7 @@ fn translation(
 }
 
 pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {
-    let writer = load::writer(&load::path(args.model.given())?, console)?;
+    let writer = load::writer(&load::path(args.model.given(), console)?, console)?;
     let mut options = writer.usual();
     args.decode.apply_for_one(&mut options.decoding, console)?;
     options.long = long(args.truncate);
@@ -64,7 +64,7 @@ fn texts(
 }
 
 pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&load::path(args.model.given())?, console)?;
+    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
     let token = |id: u32| reader.tokenizer().token(id).unwrap_or_default();
     let lines = |text: &str, found: &Likelihood| {
         let perplexity = found.perplexity();
@@ -89,7 +89,7 @@ pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
 
 /// `generate` with text: a single prompt is continued on the screen as it goes, several run together.
 pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure> {
-    let writer = load::writer(&load::path(args.model.given())?, console)?;
+    let writer = load::writer(&load::path(args.model.given(), console)?, console)?;
     let mut options = writer.usual();
     args.decode.apply_anew(&mut options.decoding, console)?;
     options.decoding.start = args.start.or(options.decoding.start);

@@ -8,9 +8,12 @@ mod formula;
 mod forward;
 mod generate;
 mod precision;
+mod program;
 mod quantize;
 mod readme;
 mod tasks;
+#[cfg(unix)]
+mod terminal;
 mod tokens;
 mod train;
 mod writing;
@@ -56,12 +59,25 @@ impl Ran {
     }
 }
 
+/// What the environment can say.
+const SETTINGS: [&str; 7] = [
+    "GLASSFORMER_MODEL",
+    "GLASSFORMER_THREADS",
+    "GLASSFORMER_DTYPE",
+    "GLASSFORMER_ISA",
+    "GLASSFORMER_COLOR",
+    "GLASSFORMER_LANG",
+    "GLASSFORMER_HISTORY",
+];
+
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_glassformer"));
     command.args(args).args(["--threads", "2"]);
-    for name in ["LC_ALL", "LC_MESSAGES", "LANG", "NO_COLOR", "TERM"] {
+    for name in ["LC_ALL", "LC_MESSAGES", "LANG", "NO_COLOR", "TERM"].into_iter().chain(SETTINGS) {
         command.env_remove(name);
     }
+    // Whoever runs these tests may have a configuration.
+    command.env("GLASSFORMER_CONFIG", "");
     command
 }
 
@@ -166,6 +182,8 @@ fn help_starts_with_examples_for_every_verb() {
         "answer",
         "tokenize",
         "detokenize",
+        "config",
+        "completions",
     ];
     for verb in [None].into_iter().chain(verbs.map(Some)) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_glassformer"));
