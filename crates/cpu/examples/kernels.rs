@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use glassformer_cpu::Cpu;
 use glassformer_graph::ops::{
-    Activate, ActivateGrad, Activation, Add, CrossEntropy, CrossEntropyGrad, Direction, DotColumns, Dropout,
-    Gate, GateGrad, Ids, Lookup, LookupGrad, MulColumn, Norm, NormGrad, NormKind, Pairing, Pool, Pooling,
-    Rotate, Scale, Sinusoid, Softmax, SoftmaxGrad, Spread, SumRows, Turns, Wave,
+    Activate, ActivateGrad, Activation, Add, Counting, CrossEntropy, CrossEntropyGrad, Direction, DotColumns,
+    Dropout, Gate, GateGrad, Ids, Lookup, LookupGrad, MulColumn, Norm, NormGrad, NormKind, Pairing, Pool,
+    Pooling, Rotate, Scale, Sinusoid, Softmax, SoftmaxGrad, Spread, SumRows, Turns, Wave,
 };
 use glassformer_graph::{Backend, Batch, Builder, Capacity, Error, Op, Rows, Shape, Side, Span, State};
 use glassformer_tensor::{Random, Tensor};
@@ -62,7 +62,11 @@ fn main() -> Result<(), Error> {
     measure("rotate halves", rotate(Pairing::Halves), &[rows])?;
     measure("rotate interleaved", rotate(Pairing::Interleaved), &[rows])?;
     let wave = Wave { base: 1e4, spread: Spread::Open, pairing: Pairing::Halves };
-    measure("sinusoid", Sinusoid { rows: rows.rows, start: 0, width: WIDTH, wave, clamp: None }, &[])?;
+    measure(
+        "sinusoid",
+        Sinusoid { rows: rows.rows, start: 0, counting: Counting::Every, width: WIDTH, wave, clamp: None },
+        &[],
+    )?;
     measure("lookup", Lookup { ids: Ids::Tokens(SIDE) }, &[table])?;
     measure("lookup_grad", LookupGrad { ids: Ids::Tokens(SIDE), table }, &[rows])?;
     measure("pool mean", Pool { side: SIDE, poolings: vec![Pooling::Mean] }, &[rows])

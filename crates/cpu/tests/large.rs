@@ -11,7 +11,8 @@ use glassformer_graph::ops::{
 use glassformer_graph::{Backend, Case, Op, Reference, Rows, Sample, Shape, Side};
 use glassformer_tensor::{Random, Tolerance, compare};
 
-const LONG: Sample = Sample { source: &[130, 1, 70], target: &[40, 200, 3], memory: &[11, 0, 30], ids: 4 };
+const LONG: Sample =
+    Sample { source: &[130, 1, 70], target: &[40, 200, 3], memory: &[11, 0, 30], unpooled: &[], ids: 4 };
 
 /// Sums over hundreds of rows in `f32`.
 const BOUND: f32 = 5e-5;

@@ -9,9 +9,9 @@ use std::sync::Arc;
 use common::{Weights, bits, close, run};
 use glassformer_cpu::Cpu;
 use glassformer_graph::ops::{
-    Activate, Activation, Add, AddRow, Attend, DotColumns, Gate, Keys, Linear, Mul, MulColumn, Norm,
-    NormKind, Pairing, Pattern, Pick, PickGrad, Pool, PoolGrad, Pooling, Reach, Relative, RepeatRow, Rotate,
-    Scale, Sinusoid, Softmax, Spread, SumRows, Turns, Wave, Who,
+    Activate, Activation, Add, AddRow, Attend, Counting, DotColumns, Gate, Keys, Linear, Mul, MulColumn,
+    Norm, NormKind, Pairing, Pattern, Pick, PickGrad, Pool, PoolGrad, Pooling, Reach, Relative, RepeatRow,
+    Rotate, Scale, Sinusoid, Softmax, Spread, SumRows, Turns, Wave, Who,
 };
 use glassformer_graph::{
     Backend, Batch, Builder, Capacity, Error, Graph, Leaf, Op, Origin, Reference, Rows, Shape, Side, Span,
@@ -121,7 +121,17 @@ impl Grower<'_> {
                 };
                 self.add(rotate, &[x])
             }
-            13 => self.add(Sinusoid { rows: TOKENS, start: 1, width, wave: WAVE, clamp: None }, &[]),
+            13 => self.add(
+                Sinusoid {
+                    rows: TOKENS,
+                    start: 1,
+                    counting: Counting::Every,
+                    width,
+                    wave: WAVE,
+                    clamp: None,
+                },
+                &[],
+            ),
             14 => {
                 let attend = Attend {
                     side: SIDE,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use glassformer_cpu::Cpu;
 use glassformer_engine::{Decoding, Forward, Generator, Request, Room, Sampling, Sequence};
 use glassformer_formula::named::{self, Original, Size};
-use glassformer_formula::{Formula, Position};
+use glassformer_formula::{Counting, Formula, Position};
 use glassformer_graph::{Backend, Reference};
 use glassformer_model::{Model, initialise};
 use glassformer_tensor::Tensor;
@@ -204,7 +204,8 @@ fn bad_weights_are_refused_by_name() {
 #[test]
 fn a_formula_that_cannot_work_is_refused_before_anything_is_lowered() {
     let mut formula = named::bert(SIZE);
-    formula.source.as_mut().expect("a source").stack.position = Position::Learned { max: 0, offset: 0 };
+    formula.source.as_mut().expect("a source").stack.position =
+        Position::Learned { max: 0, offset: 0, counting: Counting::Every };
     refused("no positions", Model::random(formula, 1), &["source.stack.position"]);
     let heads = named::bert(Size { heads: 3, ..SIZE });
     refused("three heads of eight", Model::random(heads, 1), &["heads"]);

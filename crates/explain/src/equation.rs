@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use glassformer_graph::ops::{
-    Activation, Attend, Ids, NormKind, Pairing, Pattern, Pooling, Reach, Relative, Rotate, Shown as What,
-    Sinusoid, Spread, Who,
+    Activation, Attend, Counting, Ids, NormKind, Pairing, Pattern, Pooling, Reach, Relative, Rotate,
+    Shown as What, Sinusoid, Spread, Who,
 };
 use glassformer_graph::{Graph, Node, Op, Origin, Value};
 use serde::Serialize;
@@ -184,10 +184,19 @@ impl<'t> Equations<'t> {
             Pairing::Interleaved => ("2i".to_owned(), "2i + 1".to_owned()),
             Pairing::Halves => ("i".to_owned(), format!("i + {}", wave.width / 2)),
         };
-        let place = match (wave.start, wave.clamp) {
-            (0, None) => "p".to_owned(),
-            (start, None) => format!("(p + {start})"),
-            (start, Some(most)) => format!("min(p + {start}, {most})"),
+        // Whoever is counted is at 1, and what is not at 0.
+        let (p, start, conditions) = match wave.counting {
+            Counting::Every => ("p", Some(wave.start), Vec::new()),
+            Counting::But(padding) => {
+                ("c", wave.start.checked_sub(1), vec![counted(padding), "0 where c = 0".to_owned()])
+            }
+        };
+        let place = match (start, wave.clamp) {
+            (Some(0), None) => p.to_owned(),
+            (Some(start), None) => format!("({p} + {start})"),
+            (Some(start), Some(most)) => format!("min({p} + {start}, {most})"),
+            (None, None) => format!("({p} − 1)"),
+            (None, Some(most)) => format!("min({p} − 1, {most})"),
         };
         let base = wave.wave.base;
         let angle = match wave.wave.spread {
@@ -195,10 +204,10 @@ impl<'t> Equations<'t> {
             Spread::Closed => format!("{place} / {base}^(i / {})", (wave.width / 2).saturating_sub(1).max(1)),
         };
         let text = format!("{symbol}[p, {sine}] = sin θ, {symbol}[p, {cosine}] = cos θ, θ = {angle}");
-        self.plain(node, text)
+        Right { conditions, ..self.plain(node, text) }
     }
 
-    /// `E = W_E[t]`, where t is the token's id, p its position and s its segment.
+    /// `E = W_E[t]`, where t is the token's id, p its position, s its segment, and c its place among the tokens that are counted.
     fn lookup(&self, node: &Node, ids: Ids) -> Right {
         let table = self.input(node, 0);
         let plus = |symbol: &str, offset: usize| match offset {
@@ -208,7 +217,13 @@ impl<'t> Equations<'t> {
         match ids {
             Ids::Tokens(_) => self.plain(node, format!("{table}[t]")),
             Ids::Types(_) => self.plain(node, format!("{table}[s]")),
-            Ids::Positions { offset, .. } => self.plain(node, format!("{table}[{}]", plus("p", offset))),
+            Ids::Positions { offset, counting, .. } => match counting {
+                Counting::Every => self.plain(node, format!("{table}[{}]", plus("p", offset))),
+                Counting::But(padding) => {
+                    let right = self.plain(node, format!("{table}[{}]", plus("c", offset.saturating_sub(1))));
+                    right.when(counted(padding))
+                }
+            },
             Ids::Cluster { from, to, .. } => {
                 let right = self.plain(node, format!("{table}[t − {from}]"));
                 right.when(format!("{from} ≤ t < {to}"))
@@ -389,11 +404,17 @@ fn pooled(pooling: Pooling, x: &str) -> String {
     match pooling {
         Pooling::First => format!("first({x})"),
         Pooling::Last => format!("last({x})"),
+        Pooling::LastBut(padding) => format!("last_but_{padding}({x})"),
         Pooling::Mean => format!("mean({x})"),
         Pooling::MeanRoot => format!("Σ({x}) / √n"),
         Pooling::WeightedMean => format!("weighted_mean({x})"),
         Pooling::Max => format!("max({x})"),
     }
+}
+
+/// The place of a token among those that are counted, from 1 on; 0 for one that is not.
+fn counted(padding: u32) -> String {
+    format!("cᵢ = [tᵢ ≠ {padding}] · Σ_(j ≤ i) [tⱼ ≠ {padding}]")
 }
 
 fn number(x: f32) -> String {

@@ -2,7 +2,7 @@
 
 use glassformer_formula::check::limits;
 use glassformer_formula::{
-    Activation, Dense, Depth, Formula, Head, Norm, Pool, Pooler, Position, Side, Stack, Tokens,
+    Activation, Counting, Dense, Depth, Formula, Head, Norm, Pool, Pooler, Position, Side, Stack, Tokens,
 };
 use serde_json::json;
 
@@ -14,18 +14,20 @@ use crate::{Config, Error, Family, Rule};
 /// `AlbertModel` and its heads.
 pub(crate) fn albert(config: &Config) -> Result<Family, Error> {
     config.only("position_embedding_type", &[json!("absolute")])?;
-    let norm = Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-12)? as f32, bias: true };
-    let position = Position::Learned { max: config.size_or("max_position_embeddings", 512)?, offset: 0 };
-    let _ = (config.get("down_scale_factor"), config.get("gap_size"), config.get("net_structure_type"));
-    let _ = (config.get("num_memory_blocks"), config.get("layers_to_keep")); // read by nothing there either
+    let norm = Norm::Layer { epsilon: config.float("layer_norm_eps")? as f32, bias: true };
+    let position = Position::Learned {
+        max: config.size("max_position_embeddings")?,
+        offset: 0,
+        counting: Counting::Every,
+    };
     let layers = config.size("num_hidden_layers")?;
-    let groups = config.size_or("num_hidden_groups", 1)?;
-    let inner = config.size_or("inner_group_num", 1)?.min(limits::SUBLAYERS + 1); // the formula's check refuses more
-    let stack = encoder(config, position, norm, "gelu_new")?;
+    let groups = config.size("num_hidden_groups")?;
+    let inner = config.size("inner_group_num")?.min(limits::SUBLAYERS + 1); // the formula's check refuses more
+    let stack = encoder(config, position, norm)?;
     let depth = if groups == 1 { Depth::Shared { times: layers } } else { Depth::Groups { layers, groups } };
     let stack = Stack { depth, block: (0..inner).flat_map(|_| stack.block.clone()).collect(), ..stack };
-    let act = activation(config, "hidden_act", "gelu_new")?;
-    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let act = activation(config, "hidden_act")?;
+    let tied = config.flag("tie_word_embeddings")?;
     let dense = |act, norm| Dense { act: Some(act), bias: true, norm };
     let pooler =
         Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh, None)), then: Vec::new() });
@@ -41,8 +43,8 @@ pub(crate) fn albert(config: &Config) -> Result<Family, Error> {
         other => return Err(unknown_head("Albert", other)),
     };
     let tokens = Tokens {
-        types: Some(config.size_or("type_vocab_size", 2)?),
-        width: Some(config.size_or("embedding_size", 128)?),
+        types: Some(config.size("type_vocab_size")?),
+        width: Some(config.size("embedding_size")?),
         norm: Some(norm),
         ..tokens(config.size("vocab_size")?)
     };

@@ -1,15 +1,16 @@
 //! BART (Lewis et al. 2019) and the translators built like it.
 
 use glassformer_formula::{
-    Depth, Formula, Head, InputScale, Mix, Norm, Pairing, Position, ProjectionBias, Reach, Side, Spread,
-    Stack, Sublayer, Table, Tokens, When,
+    Counting, Depth, Formula, Head, InputScale, Mix, Norm, Pairing, Position, ProjectionBias, Reach, Side,
+    Spread, Stack, Sublayer, Table, Tokens, When,
 };
 use serde_json::json;
 
 use crate::blocks::{
-    across, activation, attention, head_rules, heads, input, pair_head, plain, post_norm, pre_norm, tokens,
-    words,
+    across, activation, attention, head_rules, heads, input, padding, pair_head, plain, post_norm, pre_norm,
+    tokens, words,
 };
+use crate::family::Sinusoids;
 use crate::rules::{How, how, rule};
 use crate::{Config, Error, Family, Rule};
 
@@ -27,16 +28,12 @@ pub(crate) struct Style {
     pub bias: bool,
     /// The words of the target, where they are not the source's.
     pub target_words: Option<usize>,
-    /// What `activation_function` is where it is missing.
-    pub act: &'static str,
-    /// What words are multiplied by where `scale_embedding` is missing.
-    pub scale: InputScale,
 }
 
 /// `BartForConditionalGeneration`.
 pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
-    let max = config.size_or("max_position_embeddings", 1024)?;
-    let position = Position::Learned { max, offset: 2 };
+    let max = config.size("max_position_embeddings")?;
+    let position = Position::Learned { max, offset: 2, counting: Counting::Every };
     encoder_decoder(
         config,
         &Style {
@@ -46,16 +43,14 @@ pub(crate) fn bart(config: &Config) -> Result<Family, Error> {
             final_norm: false,
             bias: true,
             target_words: None,
-            act: "gelu",
-            scale: InputScale::One,
         },
     )
 }
 
 /// `MBartForConditionalGeneration`: pre-norm.
 pub(crate) fn mbart(config: &Config) -> Result<Family, Error> {
-    let max = config.size_or("max_position_embeddings", 1024)?;
-    let position = Position::Learned { max, offset: 2 };
+    let max = config.size("max_position_embeddings")?;
+    let position = Position::Learned { max, offset: 2, counting: Counting::Every };
     encoder_decoder(
         config,
         &Style {
@@ -65,8 +60,6 @@ pub(crate) fn mbart(config: &Config) -> Result<Family, Error> {
             final_norm: true,
             bias: true,
             target_words: None,
-            act: "gelu",
-            scale: InputScale::One,
         },
     )
 }
@@ -80,17 +73,15 @@ pub(crate) fn pegasus(config: &Config) -> Result<Family, Error> {
         final_norm: true,
         bias: true,
         target_words: None,
-        act: "gelu",
-        scale: InputScale::One,
     };
-    encoder_decoder(config, &style)
+    Ok(Family { sinusoids: Sinusoids::Stored, ..encoder_decoder(config, &style)? })
 }
 
 /// `MarianMTModel`: post-norm, sinusoidal.
 pub(crate) fn marian(config: &Config) -> Result<Family, Error> {
     config.only("static_position_embeddings", &[json!(true)])?;
     let vocabulary = config.size("vocab_size")?;
-    let target_words = if config.flag_or("share_encoder_decoder_embeddings", true)? {
+    let target_words = if config.flag("share_encoder_decoder_embeddings")? {
         config.only("decoder_vocab_size", &[json!(vocabulary)])?;
         None
     } else {
@@ -103,10 +94,8 @@ pub(crate) fn marian(config: &Config) -> Result<Family, Error> {
         final_norm: false,
         bias: true,
         target_words,
-        act: "gelu",
-        scale: InputScale::One,
     };
-    encoder_decoder(config, &style)
+    Ok(Family { sinusoids: Sinusoids::Stored, ..encoder_decoder(config, &style)? })
 }
 
 /// `M2M100ForConditionalGeneration`, also NLLB: pre-norm, sinusoids that reach their base, counted from 2.
@@ -115,8 +104,9 @@ pub(crate) fn m2m_100(config: &Config) -> Result<Family, Error> {
         base: 10_000.0,
         layout: Pairing::Halves,
         spread: Spread::Closed,
-        offset: config.size_or("pad_token_id", 1)?.saturating_add(1),
+        offset: (padding(config)? as usize).saturating_add(1),
         when: When::Once,
+        counting: Counting::But(padding(config)?),
     };
     encoder_decoder(
         config,
@@ -127,15 +117,20 @@ pub(crate) fn m2m_100(config: &Config) -> Result<Family, Error> {
             final_norm: true,
             bias: false,
             target_words: None,
-            act: "relu",
-            scale: InputScale::RootWidth,
         },
     )
 }
 
 fn sinusoidal() -> Position {
     let (layout, spread) = (Pairing::Halves, Spread::Open);
-    Position::Sinusoidal { base: 10_000.0, layout, spread, offset: 0, when: When::Once }
+    Position::Sinusoidal {
+        base: 10_000.0,
+        layout,
+        spread,
+        offset: 0,
+        when: When::Once,
+        counting: Counting::Every,
+    }
 }
 
 /// An encoder-decoder of this family.
@@ -147,7 +142,7 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
     config.only("add_bias_logits", &[json!(false)])?;
     let width = config.size("d_model")?;
     let norm = Norm::Layer { epsilon: 1e-5, bias: true };
-    let act = activation(config, "activation_function", style.act)?;
+    let act = activation(config, "activation_function")?;
     let stack = |layers: usize, mixes| Stack {
         width,
         depth: Depth::Layers(layers),
@@ -168,13 +163,13 @@ pub(crate) fn encoder_decoder(config: &Config, style: &Style) -> Result<Family, 
         Mix::Attend(across(&decoder)),
         plain(config.size("decoder_ffn_dim")?, act),
     ];
-    let scaled = config.flag_or("scale_embedding", style.scale == InputScale::RootWidth)?;
+    let scaled = config.flag("scale_embedding")?;
     let words_in = Tokens {
         scale: if scaled { InputScale::RootWidth } else { InputScale::One },
         norm: style.input_norm.then_some(norm),
         ..tokens(config.size("vocab_size")?)
     };
-    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let tied = config.flag("tie_word_embeddings")?;
     if style.target_words.is_none() {
         config.only("tie_word_embeddings", &[json!(true)])?;
     }

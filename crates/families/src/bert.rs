@@ -1,8 +1,8 @@
 //! BERT (Devlin et al. 2018): learned positions, token types, post-norm, gelu.
 
 use glassformer_formula::{
-    Activation, Dense, Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias, Reach, Side,
-    Stack, Tokens,
+    Activation, Counting, Dense, Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias,
+    Reach, Side, Stack, Tokens,
 };
 use serde_json::json;
 
@@ -13,18 +13,22 @@ use crate::{Config, Error, Family, Rule};
 /// `BertModel` and its heads.
 pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
     config.only("position_embedding_type", &[json!("absolute")])?;
-    let norm = Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-12)? as f32, bias: true };
+    let norm = Norm::Layer { epsilon: config.float("layer_norm_eps")? as f32, bias: true };
     let tokens = Tokens {
-        types: Some(config.size_or("type_vocab_size", 2)?),
+        types: Some(config.size("type_vocab_size")?),
         norm: Some(norm),
         ..tokens(config.size("vocab_size")?)
     };
-    let position = Position::Learned { max: config.size_or("max_position_embeddings", 512)?, offset: 0 };
-    let stack = encoder(config, position, norm, "gelu")?;
-    let act = activation(config, "hidden_act", "gelu")?;
+    let position = Position::Learned {
+        max: config.size("max_position_embeddings")?,
+        offset: 0,
+        counting: Counting::Every,
+    };
+    let stack = encoder(config, position, norm)?;
+    let act = activation(config, "hidden_act")?;
     let dense = |act| Dense { act: Some(act), bias: true, norm: None };
     let pooler = Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh)), then: Vec::new() });
-    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let tied = config.flag("tie_word_embeddings")?;
     let masked =
         Head::Words { tied, bias: true, dense: Some(Dense { norm: Some(norm), ..dense(act) }), scale: None };
     let labels = config.labels();
@@ -55,12 +59,12 @@ pub(crate) fn bert(config: &Config) -> Result<Family, Error> {
     Ok(family)
 }
 
-/// A stack of BERT's kind, whose `hidden_act` is `act` where it is missing.
-pub(crate) fn encoder(config: &Config, position: Position, norm: Norm, act: &str) -> Result<Stack, Error> {
+/// A stack of BERT's kind.
+pub(crate) fn encoder(config: &Config, position: Position, norm: Norm) -> Result<Stack, Error> {
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
     let own = attention(heads(width, query, query)?, Reach::Both, ProjectionBias::ALL);
-    let feed = plain(config.size("intermediate_size")?, activation(config, "hidden_act", act)?);
+    let feed = plain(config.size("intermediate_size")?, activation(config, "hidden_act")?);
     Ok(Stack {
         width,
         depth: Depth::Layers(config.size("num_hidden_layers")?),
@@ -83,7 +87,7 @@ pub(crate) fn unknown_head(family: &str, other: &str) -> Error {
     let nearest = nearest.into_iter().map(|end| format!("{family}{end}"));
     let alike = |name: &String| other != name && other.ends_with(&name[family.len()..]);
     let nearest = nearest.into_iter().find(alike).unwrap_or_else(|| format!("{family}Model"));
-    Error::Unknown { name: other.to_owned(), nearest }
+    Error::Unknown { name: other.to_owned(), nearest: Some(nearest) }
 }
 
 /// Where the tensors of this family are.

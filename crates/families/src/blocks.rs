@@ -10,8 +10,8 @@ use crate::rules::rule;
 use crate::{Config, Error, Rule};
 
 /// The activation that a configuration calls `key`.
-pub(crate) fn activation(config: &Config, key: &str, default: &str) -> Result<Activation, Error> {
-    activation_named(key, config.text_or(key, default)?)
+pub(crate) fn activation(config: &Config, key: &str) -> Result<Activation, Error> {
+    activation_named(key, config.text(key)?)
 }
 
 /// The activation `name`, which the configuration's `key` says.
@@ -117,6 +117,13 @@ pub(crate) fn tokens(vocabulary: usize) -> Tokens {
     }
 }
 
+/// The token that fills up short texts.
+pub(crate) fn padding(config: &Config) -> Result<u32, Error> {
+    let id = config.size("pad_token_id")?;
+    let bad = |_| Error::Key { key: "pad_token_id".into(), why: format!("is {id}, which no token has") };
+    u32::try_from(id).map_err(bad)
+}
+
 /// The input of these tokens.
 pub(crate) fn input(tokens: Tokens) -> Input {
     Input::Tokens(tokens)
@@ -127,9 +134,16 @@ pub(crate) fn words(tied: bool, bias: bool) -> Head {
     Head::Words { tied, bias, dense: None, scale: None }
 }
 
-/// What a stack of a decoder's kind ends in, by the end of its architecture's name: one row of classes off the last token, tags,
+/// What a decoder ends in, by the end of its architecture's name: one row of classes off the last token that is not padding, tags,
 /// spans, nothing, or else `words`.
-pub(crate) fn decoder_head(config: &Config, words: Head) -> (Option<Pooler>, Head) {
+pub(crate) fn decoder_head(config: &Config, words: Head) -> Result<(Option<Pooler>, Head), Error> {
+    let (pooler, head) = head_of(config, words);
+    let pads = config.get("pad_token_id").is_some();
+    let last = if pads { Pool::LastBut(padding(config)?) } else { Pool::Last };
+    Ok((pooler.map(|pooler| Pooler { pool: last, ..pooler }), head))
+}
+
+fn head_of(config: &Config, words: Head) -> (Option<Pooler>, Head) {
     let name = config.architecture();
     let plain = name.ends_with("Model") && !name.ends_with("LMHeadModel") && !name.ends_with("MTModel");
     match name {
@@ -145,9 +159,9 @@ pub(crate) fn decoder_head(config: &Config, words: Head) -> (Option<Pooler>, Hea
     }
 }
 
-/// The same for an encoder-decoder, whose classes are read off a projection of the last token.
+/// The same for an encoder-decoder, but that its classes are read off a projection of the last token, whatever it is.
 pub(crate) fn pair_head(config: &Config, words: Head) -> (Option<Pooler>, Head) {
-    match decoder_head(config, words) {
+    match head_of(config, words) {
         (Some(pooler), Head::Classes { count, .. }) => {
             let dense = Dense { act: Some(Activation::Tanh), bias: true, norm: None };
             (Some(Pooler { dense: Some(dense), ..pooler }), Head::Classes { count, bias: true })

@@ -6,131 +6,18 @@ use std::collections::BTreeSet;
 use glassformer_formula::check::limits;
 use serde_json::{Map, Value};
 
-use crate::Error;
+use crate::keys::{self, Unread};
+use crate::{Error, reference};
 
 /// A configuration that remembers which of its keys were read.
 #[derive(Debug)]
 pub struct Config {
     keys: Map<String, Value>,
+    /// Whose class of the reference says what missing keys mean.
+    kind: String,
+    defaults: Map<String, Value>,
     read: RefCell<BTreeSet<String>>,
 }
-
-/// Keys that cannot change the result of a forward pass, whatever they say.
-const HARMLESS: &[&str] = &[
-    "_name_or_path",
-    "_attn_implementation",
-    "_attn_implementation_autoset",
-    "_commit_hash",
-    "add_bos_token",
-    "add_cross_attention",
-    "adapters",
-    "architectures",
-    "auto_map",
-    "bad_words_ids",
-    "begin_suppress_tokens",
-    "bos_token_id",
-    "chunk_size_feed_forward",
-    "classif_dropout",
-    "cls_token_id",
-    "condition_on_chain",
-    "condition_on_species",
-    "decoder_start_token_id",
-    "diversity_penalty",
-    "do_sample",
-    "dtype",
-    "early_stopping",
-    "encoder_no_repeat_ngram_size",
-    "eos_token_id",
-    "eos_token_ids",
-    "exponential_decay_length_penalty",
-    "finetuning_task",
-    "force_bos_token_to_be_generated",
-    "forced_bos_token_id",
-    "forced_eos_token_id",
-    "gradient_checkpointing",
-    "id2label",
-    "initializer_factor",
-    "initializer_range",
-    "init_std",
-    "is_encoder_decoder",
-    "is_llama_config",
-    "keys_to_ignore_at_inference",
-    "label2id",
-    "language",
-    "length_penalty",
-    "mask_token_id",
-    "max_length",
-    "max_new_tokens",
-    "max_sequence_length",
-    "min_length",
-    "model_type",
-    "neftune_noise_alpha",
-    "no_repeat_ngram_size",
-    "num_beam_groups",
-    "num_beams",
-    "num_labels",
-    "num_return_sequences",
-    "output_attentions",
-    "output_hidden_states",
-    "output_past",
-    "output_scores",
-    "pad_token_id",
-    "predict_special_tokens",
-    "prefix",
-    "pretraining_tp",
-    "problem_type",
-    "remove_invalid_values",
-    "renormalize_logits",
-    "repetition_penalty",
-    "return_dict",
-    "return_dict_in_generate",
-    "sep_token_id",
-    "suppress_tokens",
-    "task_specific_params",
-    "temperature",
-    "tf_legacy_loss",
-    "tokenizer_class",
-    "top_k",
-    "top_p",
-    "torch_dtype",
-    "torchscript",
-    "transformers.js_config",
-    "transformers_version",
-    "typical_p",
-    "uniem_embedding_strategy",
-    "unk_token_id",
-    "unsloth_fixed",
-    "unsloth_version",
-    "use_bfloat16",
-    "use_cache",
-    "xla_device",
-    "directionality",
-    "pooler_fc_size",
-    "pooler_num_attention_heads",
-    "pooler_num_fc_layers",
-    "pooler_size_per_head",
-    "pooler_type",
-    "n_positions",
-    "max_position_embeddings",
-    "summary_activation",
-    "summary_first_dropout",
-    "summary_last_dropout",
-    "summary_proj_to_labels",
-    "summary_type",
-    "summary_use_proj",
-    "gen_head",
-    "save_step",
-    "sbert_ce_default_activation_function",
-    "sentence_transformers",
-    "static_position_embeddings",
-    "extra_pos_embeddings",
-    "_num_labels",
-    "num_hidden_layers",
-    "reorder_and_upcast_attn",
-    "sequence_classif_dropout",
-    "tie_encoder_decoder",
-    "vocab_size",
-];
 
 impl Config {
     /// The configuration in `text`.
@@ -146,22 +33,46 @@ impl Config {
         }
     }
 
-    /// The configuration of these keys.
+    /// The configuration of these keys, of the `model_type` that they say.
     pub(crate) fn of(keys: Map<String, Value>) -> Self {
-        Self { keys, read: RefCell::default() }
+        let kind = keys.get("model_type").and_then(Value::as_str).unwrap_or_default().to_owned();
+        Self::of_kind(&kind, keys)
+    }
+
+    /// The configuration of these keys, where missing ones mean what they mean in the reference's class of `kind`.
+    pub(crate) fn of_kind(kind: &str, keys: Map<String, Value>) -> Self {
+        Self { keys, kind: kind.to_owned(), defaults: reference::defaults(kind), read: RefCell::default() }
     }
 
     /// The same configuration without a head: the rows are the result.
     pub(crate) fn without_head(&self) -> Self {
         let mut keys = self.keys.clone();
         keys.remove("architectures");
-        Self::of(keys)
+        Self::of_kind(&self.kind, keys)
     }
 
-    /// The value of `key`, marked as read; nothing for null.
+    /// The value of `key` or of its other name, marked as read; what the reference takes where both are missing, and nothing for
+    /// null.
     pub fn get(&self, key: &str) -> Option<&Value> {
-        self.read.borrow_mut().insert(key.to_owned());
-        self.keys.get(key).filter(|value| !value.is_null())
+        self.find(key).1
+    }
+
+    /// The name under which a file has `key`, and its value.
+    fn find<'k>(&self, key: &'k str) -> (&'k str, Option<&Value>) {
+        let given = |name: &str| {
+            self.read.borrow_mut().insert(name.to_owned());
+            self.keys.get(name)
+        };
+        let own = given(key);
+        for alias in reference::aliases(&self.kind).iter().filter(|alias| alias.key == key) {
+            if let Some(value) = given(alias.other).filter(|value| !value.is_null()) {
+                return (alias.other, Some(value));
+            }
+        }
+        match own {
+            Some(value) => (key, Some(value).filter(|value| !value.is_null())),
+            None => (key, self.defaults.get(key)),
+        }
     }
 
     /// Whether `key` is there, be it null: what is missing may mean something else.
@@ -175,21 +86,34 @@ impl Config {
         Error::Key { key: key.to_owned(), why: format!("is {shown}, and should be {wanted}") }
     }
 
-    /// A whole number that must be there.
-    ///
-    /// # Errors
-    /// If it is missing or not a whole number.
-    pub fn size(&self, key: &str) -> Result<usize, Error> {
-        self.optional_size(key)?.ok_or_else(|| Error::Key { key: key.to_owned(), why: "is missing".into() })
+    /// What `of` makes of the value of `key`, or of the reference's own where it is missing or null.
+    fn must<'a, T>(
+        &'a self,
+        key: &str,
+        wanted: &str,
+        of: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<T, Error> {
+        let (name, value) = self.find(key);
+        match value.or_else(|| self.defaults.get(key)) {
+            Some(value) => of(value).ok_or_else(|| Self::wrong(name, value, wanted)),
+            None => Err(Error::Key { key: key.to_owned(), why: "is missing".into() }),
+        }
     }
 
-    /// A whole number that must be there, as `key` or under the other name that the reference has for it, which wins there.
+    /// A whole number.
     ///
     /// # Errors
-    /// If both are missing, or what counts is not a whole number.
-    pub fn size_named(&self, key: &str, other: &str) -> Result<usize, Error> {
-        let _ = self.get(key); // read, whichever counts
-        match self.optional_size(other)? {
+    /// If it is missing and the reference has none either, or it is not a whole number.
+    pub fn size(&self, key: &str) -> Result<usize, Error> {
+        self.must(key, "a whole number", whole)
+    }
+
+    /// A whole number as the file has it under this name, whatever it says under another.
+    ///
+    /// # Errors
+    /// As [`Config::size`].
+    pub fn own_size(&self, key: &str) -> Result<usize, Error> {
+        match self.keys.get(key).and_then(whole).or_else(|| self.defaults.get(key).and_then(whole)) {
             Some(size) => Ok(size),
             None => self.size(key),
         }
@@ -198,11 +122,12 @@ impl Config {
     /// A number of layers, low enough that they can be counted out one by one.
     ///
     /// # Errors
-    /// If it is missing, not a whole number, or more than any formula may have.
+    /// As [`Config::size`], or if it is more than any formula may have.
     pub fn layers(&self, key: &str) -> Result<usize, Error> {
         let layers = self.size(key)?;
         if layers > limits::LAYERS {
-            return Err(Self::wrong(key, &layers.into(), &format!("at most {}", limits::LAYERS)));
+            let name = self.find(key).0;
+            return Err(Self::wrong(name, &layers.into(), &format!("at most {}", limits::LAYERS)));
         }
         Ok(layers)
     }
@@ -215,16 +140,20 @@ impl Config {
         Ok(self.optional_size(key)?.unwrap_or(default))
     }
 
-    /// A whole number, if it is there.
+    /// A whole number, if it is there and not null, or if the reference has one where it is missing.
     ///
     /// # Errors
-    /// If it is there and not a whole number.
+    /// If it is not a whole number.
     pub fn optional_size(&self, key: &str) -> Result<Option<usize>, Error> {
-        let whole = |value: &Value| value.as_u64().and_then(|n| usize::try_from(n).ok());
-        match self.get(key) {
-            None => Ok(None),
-            Some(value) => whole(value).map(Some).ok_or_else(|| Self::wrong(key, value, "a whole number")),
-        }
+        if self.get(key).is_none() { Ok(None) } else { self.size(key).map(Some) }
+    }
+
+    /// A number.
+    ///
+    /// # Errors
+    /// If it is missing and the reference has none either, or it is not a number.
+    pub fn float(&self, key: &str) -> Result<f64, Error> {
+        self.must(key, "a number", Value::as_f64)
     }
 
     /// A number, or `default` where it is missing.
@@ -232,10 +161,15 @@ impl Config {
     /// # Errors
     /// If it is there and not a number.
     pub fn float_or(&self, key: &str, default: f64) -> Result<f64, Error> {
-        match self.get(key) {
-            None => Ok(default),
-            Some(value) => value.as_f64().ok_or_else(|| Self::wrong(key, value, "a number")),
-        }
+        if self.get(key).is_none() { Ok(default) } else { self.float(key) }
+    }
+
+    /// True or false.
+    ///
+    /// # Errors
+    /// If it is missing and the reference has none either, or it is neither.
+    pub fn flag(&self, key: &str) -> Result<bool, Error> {
+        self.must(key, "true or false", Value::as_bool)
     }
 
     /// True or false, or `default` where it is missing.
@@ -243,21 +177,23 @@ impl Config {
     /// # Errors
     /// If it is there and neither.
     pub fn flag_or(&self, key: &str, default: bool) -> Result<bool, Error> {
-        match self.get(key) {
-            None => Ok(default),
-            Some(value) => value.as_bool().ok_or_else(|| Self::wrong(key, value, "true or false")),
-        }
+        if self.get(key).is_none() { Ok(default) } else { self.flag(key) }
+    }
+
+    /// Text.
+    ///
+    /// # Errors
+    /// If it is missing and the reference has none either, or it is not text.
+    pub fn text(&self, key: &str) -> Result<&str, Error> {
+        self.must(key, "text", Value::as_str)
     }
 
     /// Text, or `default` where it is missing.
     ///
     /// # Errors
     /// If it is there and not text.
-    pub fn text_or<'a>(&'a self, key: &str, default: &'a str) -> Result<&'a str, Error> {
-        match self.get(key) {
-            None => Ok(default),
-            Some(value) => value.as_str().ok_or_else(|| Self::wrong(key, value, "text")),
-        }
+    pub fn text_or<'a>(&'a self, key: &'a str, default: &'a str) -> Result<&'a str, Error> {
+        if self.get(key).is_none() { Ok(default) } else { self.text(key) }
     }
 
     /// Demands that `key`, if it is there, is one of `allowed`: other values would need code that is not there.
@@ -265,10 +201,10 @@ impl Config {
     /// # Errors
     /// If it is something else.
     pub fn only(&self, key: &str, allowed: &[Value]) -> Result<(), Error> {
-        match self.get(key) {
-            Some(value) if !allowed.contains(value) => {
+        match self.find(key) {
+            (name, Some(value)) if !allowed.contains(value) => {
                 let list = allowed.iter().map(Value::to_string).collect::<Vec<_>>().join(" or ");
-                Err(Self::wrong(key, value, &format!("{list}: nothing else is supported")))
+                Err(Self::wrong(name, value, &format!("{list}: nothing else is supported")))
             }
             _ => Ok(()),
         }
@@ -304,36 +240,26 @@ impl Config {
         self.keys
     }
 
-    /// Refuses keys that nobody read and that are not known to be harmless. Dropout is harmless: nothing is left out here; null
-    /// says nothing.
+    /// Refuses keys that nobody read and that are not known to have no effect ([`keys`]); null says nothing.
     ///
     /// # Errors
-    /// All such keys.
+    /// The first key that is known and would have one, or else all that are not known.
     pub fn finish(&self) -> Result<(), Error> {
         let read = self.read.borrow();
-        let harmless = |key: &str| {
-            HARMLESS.contains(&key)
-                || key.contains("dropout")
-                || key.ends_with("pdrop")
-                || key.ends_with("_drop")
-                || key.starts_with("layerdrop")
-                || key.ends_with("layerdrop")
-        };
-        let says =
-            |(key, value): &(&String, &Value)| !value.is_null() && !read.contains(*key) && !harmless(key);
-        let unread: Vec<String> = self.keys.iter().filter(says).map(|(key, _)| key.clone()).collect();
-        if unread.is_empty() { Ok(()) } else { Err(Error::Unread(unread)) }
+        let mut unknown = Vec::new();
+        for (key, value) in self.keys.iter().filter(|(key, _)| !read.contains(*key)) {
+            match keys::unread(&self.kind, key, value) {
+                Unread::Harmless => {}
+                Unread::Only(wanted) => {
+                    return Err(Self::wrong(key, value, &format!("{wanted}: nothing else is supported")));
+                }
+                Unread::Unknown => unknown.push(key.clone()),
+            }
+        }
+        if unknown.is_empty() { Ok(()) } else { Err(Error::Unread(unknown)) }
     }
 }
 
-/// What the reference takes for `max_position_embeddings` where a configuration of `kind` has none.
-pub(crate) fn usual_positions(kind: &str) -> Option<usize> {
-    match kind {
-        "bart" | "gpt2" | "m2m_100" | "marian" | "mbart" | "pegasus" => Some(1024),
-        "gpt_neox" | "llama" => Some(2048),
-        "gemma" | "gemma2" => Some(8192),
-        "qwen2" | "qwen3" => Some(32_768),
-        "mistral" => Some(131_072),
-        _ => None,
-    }
+fn whole(value: &Value) -> Option<usize> {
+    value.as_u64().and_then(|n| usize::try_from(n).ok())
 }

@@ -1,8 +1,8 @@
 //! DistilBERT (Sanh et al. 2019): BERT without token types and pooler.
 
 use glassformer_formula::{
-    Activation, Dense, Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias, Reach, Side,
-    Stack, Tokens,
+    Activation, Counting, Dense, Depth, Formula, Head, Mix, Norm, Pool, Pooler, Position, ProjectionBias,
+    Reach, Side, Stack, Tokens,
 };
 
 use crate::bert::unknown_head;
@@ -15,18 +15,21 @@ pub(crate) fn distilbert(config: &Config) -> Result<Family, Error> {
     let norm = Norm::Layer { epsilon: 1e-12, bias: true };
     let width = config.size("dim")?;
     let query = config.size("n_heads")?;
-    let act = activation(config, "activation", "gelu")?;
-    let _ = (config.get("sinusoidal_pos_embds"), config.get("tie_weights_")); // the table is in the file either way
+    let act = activation(config, "activation")?;
     let own = attention(heads(width, query, query)?, Reach::Both, ProjectionBias::ALL);
     let stack = Stack {
         width,
         depth: Depth::Layers(config.size("n_layers")?),
-        position: Position::Learned { max: config.size_or("max_position_embeddings", 512)?, offset: 0 },
+        position: Position::Learned {
+            max: config.size("max_position_embeddings")?,
+            offset: 0,
+            counting: Counting::Every,
+        },
         block: post_norm(vec![Mix::Attend(own), plain(config.size("hidden_dim")?, act)], norm),
         others: Vec::new(),
         final_norm: None,
     };
-    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let tied = config.flag("tie_word_embeddings")?;
     let dense = |act, norm| Dense { act: Some(act), bias: true, norm };
     let labels = config.labels();
     let (pooler, head) = match config.architecture() {

@@ -1,6 +1,8 @@
 //! ELECTRA (Clark et al. 2020): BERT that tells real words from replaced ones.
 
-use glassformer_formula::{Activation, Dense, Formula, Head, Norm, Pool, Pooler, Position, Side, Tokens};
+use glassformer_formula::{
+    Activation, Counting, Dense, Formula, Head, Norm, Pool, Pooler, Position, Side, Tokens,
+};
 use serde_json::json;
 
 use crate::bert::{encoder, layer_rules, unknown_head};
@@ -11,12 +13,16 @@ use crate::{Config, Error, Family, Rule};
 /// `ElectraModel` and its heads.
 pub(crate) fn electra(config: &Config) -> Result<Family, Error> {
     config.only("position_embedding_type", &[json!("absolute")])?;
-    let norm = Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-12)? as f32, bias: true };
-    let position = Position::Learned { max: config.size_or("max_position_embeddings", 512)?, offset: 0 };
-    let stack = encoder(config, position, norm, "gelu")?;
-    let act = activation(config, "hidden_act", "gelu")?;
-    let narrow = config.size_or("embedding_size", 128)?;
-    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let norm = Norm::Layer { epsilon: config.float("layer_norm_eps")? as f32, bias: true };
+    let position = Position::Learned {
+        max: config.size("max_position_embeddings")?,
+        offset: 0,
+        counting: Counting::Every,
+    };
+    let stack = encoder(config, position, norm)?;
+    let act = activation(config, "hidden_act")?;
+    let narrow = config.size("embedding_size")?;
+    let tied = config.flag("tie_word_embeddings")?;
     let dense = |act, norm| Dense { act: Some(act), bias: true, norm };
     let labels = config.labels();
     let (pooler, head) = match config.architecture() {
@@ -36,7 +42,7 @@ pub(crate) fn electra(config: &Config) -> Result<Family, Error> {
         other => return Err(unknown_head("Electra", other)),
     };
     let tokens = Tokens {
-        types: Some(config.size_or("type_vocab_size", 2)?),
+        types: Some(config.size("type_vocab_size")?),
         width: (narrow != stack.width).then_some(narrow),
         norm: Some(norm),
         ..tokens(config.size("vocab_size")?)

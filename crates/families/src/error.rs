@@ -26,12 +26,12 @@ pub enum Error {
         source: io::Error,
     },
     /// An architecture that is not known.
-    #[error("the architecture {:?} is not known; the nearest known one is {nearest:?}", clip(.name))]
+    #[error("the architecture {:?} is not known{}", clip(.name), meant(.nearest.as_ref()))]
     Unknown {
         /// What the configuration says.
         name: String,
-        /// The known name most like it.
-        nearest: String,
+        /// A known name that is nearly the same, if there is one.
+        nearest: Option<String>,
     },
     /// A key of the configuration is missing, of another type, or has a value that is not supported.
     #[error("config.json: {} {}", clip(.key), clip(.why))]
@@ -77,6 +77,10 @@ fn clip(text: &str) -> String {
     let rest = if short.len() < text.len() { "…" } else { "" };
     let shown = |c: char| if c.is_control() { c.escape_default().to_string() } else { c.to_string() };
     short.chars().map(shown).collect::<String>() + rest
+}
+
+fn meant(nearest: Option<&String>) -> String {
+    nearest.map_or_else(String::new, |nearest| format!("; the nearest known one is {nearest:?}"))
 }
 
 fn list(lines: &[String]) -> String {

@@ -20,12 +20,31 @@ pub struct Family {
     pub copies: &'static [&'static str],
     /// Positions of the source that see all unless the user says otherwise.
     pub global: Vec<usize>,
+    /// What a table of sinusoids in a file is for.
+    pub sinusoids: Sinusoids,
+}
+
+/// What a table of sinusoids in a file is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sinusoids {
+    /// Nothing: they are computed whatever it holds.
+    Computed,
+    /// It is used, and they are computed where there is none.
+    Stored,
 }
 
 impl Family {
     /// A family with no prefixes and nothing to skip.
     pub fn new(formula: Formula, rules: Vec<Rule>) -> Self {
-        Self { formula, rules, prefixes: &[], skipped: &[], copies: &[], global: Vec::new() }
+        Self {
+            formula,
+            rules,
+            prefixes: &[],
+            skipped: &[],
+            copies: &[],
+            global: Vec::new(),
+            sinusoids: Sinusoids::Computed,
+        }
     }
 
     /// Whether the tensor `name` may be left unused.
@@ -81,14 +100,10 @@ pub fn known() -> impl Iterator<Item = &'static str> {
 /// # Errors
 /// If the architecture is not known, or a key is missing, wrong or not understood.
 pub(crate) fn read(config: &Config) -> Result<Family, Error> {
-    let name = config.text_or("model_type", "")?;
+    let name = config.text("model_type")?;
     let Some((_, read)) = FAMILIES.iter().find(|(known, _)| *known == name) else {
-        return Err(Error::Unknown {
-            name: name.to_owned(),
-            nearest: nearest(known(), name).unwrap_or_default().to_owned(),
-        });
+        return Err(unknown(known(), name));
     };
-    config.only("pruned_heads", &[json!({})])?;
     let family = read(config)?;
     if family.formula.source.is_some() {
         config.only("is_decoder", &[json!(false)])?; // an encoder with a mask, which no checkpoint has
@@ -99,9 +114,16 @@ pub(crate) fn read(config: &Config) -> Result<Family, Error> {
     Ok(family)
 }
 
-/// The one of `known` most like `name`.
+/// The error for an architecture that is none of `known`.
+pub(crate) fn unknown<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Error {
+    Error::Unknown { name: name.to_owned(), nearest: nearest(known, name).map(str::to_owned) }
+}
+
+/// The one of `known` most like `name`, if it is like it: at most a third of the letters differ.
 pub fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
-    known.min_by_key(|known| distance(known, name))
+    let all = known.map(|known| (distance(known, name), known));
+    let (letters, best) = all.min_by_key(|(letters, _)| *letters)?;
+    (3 * letters <= best.chars().count().max(name.chars().count())).then_some(best)
 }
 
 /// How many letters must change to make one name of the other (Levenshtein).

@@ -8,8 +8,8 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use crate::Error;
-use crate::config::usual_positions;
 use crate::open::read_text;
+use crate::reference;
 
 /// What a checkpoint's files say about generating, by the reference's names; nothing where they say nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -157,6 +157,11 @@ impl Generation {
     }
 }
 
+/// Whether `key` is about generating: it does not change a forward pass.
+pub(crate) fn is_known(key: &str) -> bool {
+    KNOWN.contains(&key) || HARMLESS.contains(&key)
+}
+
 /// Whether a key may change results and is not understood.
 fn changes((key, value): &(&String, &Value)) -> bool {
     let unset = value.is_null() || **value == Value::Bool(false);
@@ -194,7 +199,7 @@ fn positions(config: &Map<String, Value>) -> Option<usize> {
     let kind = config.get("model_type").and_then(Value::as_str).unwrap_or("");
     let size = |key: &str| config.get(key).and_then(Value::as_u64).map(|n| n as usize);
     let given = size("max_position_embeddings").or_else(|| size("n_positions").filter(|_| kind == "gpt2"));
-    given.or_else(|| usual_positions(kind))
+    given.or_else(|| reference::positions(kind))
 }
 
 fn object(path: &Path) -> Result<Map<String, Value>, Error> {

@@ -7,13 +7,15 @@ use glassformer_formula::{Formula, Head, Pairing, Pool, Pooler, Position, Rotary
 use glassformer_weights::{Gguf, Weights};
 use serde_json::{Map, Value, json};
 
-use crate::family::{Read, nearest};
+use crate::family::{Read, unknown};
 use crate::rules::{how, rule};
 use crate::{Config, Error, Family, How, Rule};
 
 /// An architecture that files name.
 struct Architecture {
     name: &'static str,
+    /// The `model_type` that is the same.
+    kind: &'static str,
     /// Who reads its configuration.
     read: Read,
     /// Which of our sides it is.
@@ -26,14 +28,14 @@ struct Architecture {
 }
 
 const fn decoder(name: &'static str, read: Read) -> Architecture {
-    Architecture { name, read, side: "target", pairing: Some(Pairing::Halves), keys: &[] }
+    Architecture { name, kind: name, read, side: "target", pairing: Some(Pairing::Halves), keys: &[] }
 }
 
 const ARCHITECTURES: &[Architecture] = &[
     Architecture { side: "source", pairing: None, ..decoder("bert", crate::bert::bert) },
     decoder("gemma", crate::llama::gemma),
     Architecture { keys: GPT2_KEYS, pairing: None, ..decoder("gpt2", crate::gpt2::gpt2) },
-    Architecture { keys: GPT_NEOX_KEYS, ..decoder("gptneox", crate::gpt_neox::gpt_neox) },
+    Architecture { kind: "gpt_neox", keys: GPT_NEOX_KEYS, ..decoder("gptneox", crate::gpt_neox::gpt_neox) },
     Architecture { pairing: Some(Pairing::Interleaved), ..decoder("llama", crate::llama::llama) },
     decoder("qwen2", crate::llama::qwen2),
     decoder("qwen3", crate::llama::qwen3),
@@ -80,20 +82,21 @@ const FOREIGN: [&str; 4] = ["adapter.", "clip.", "diffusion.", "xielu."];
 pub(crate) fn read(path: &str, weights: &Weights, gguf: &Gguf) -> Result<(Config, Family), Error> {
     let name = gguf.string("general.architecture").unwrap_or_default();
     let Some(architecture) = ARCHITECTURES.iter().find(|known| known.name == name) else {
-        let known = ARCHITECTURES.iter().map(|known| known.name);
-        return Err(Error::Unknown {
-            name: name.to_owned(),
-            nearest: nearest(known, name).unwrap_or_default().to_owned(),
-        });
+        return Err(unknown(ARCHITECTURES.iter().map(|known| known.name), name));
     };
     let entries = Entries { path, gguf, architecture };
     let mut keys = entries.translated()?;
     entries.sizes(weights, &mut keys);
     let turns = entries.turns(weights, &mut keys)?;
     entries.unread()?;
-    let config = Config::of(keys);
+    entries.demand()?;
     let windowed = name == "llama" && gguf.contains("llama.attention.sliding_window");
-    let read = if windowed { crate::llama::mistral } else { architecture.read };
+    let (kind, read) = if windowed {
+        ("mistral", crate::llama::mistral as Read)
+    } else {
+        (architecture.kind, architecture.read)
+    };
+    let config = Config::of_kind(kind, keys);
     let read = read(&config).and_then(|family| config.finish().map(|()| family));
     let mut family = read.map_err(|error| entries.named(error))?;
     family.rules = rules(architecture.side);
@@ -152,6 +155,16 @@ impl Entries<'_> {
             return Err(self.bad(format!("{key} is a list or no text, where one number is supported")));
         }
         Ok(value)
+    }
+
+    /// Refuses a file without the sizes that every file has: the reference's own would be those of another model.
+    fn demand(&self) -> Result<(), Error> {
+        for end in ["attention.head_count", "block_count", "embedding_length", "feed_forward_length"] {
+            if !self.gguf.contains(&self.key(end)) {
+                return Err(self.bad(format!("{} is missing", self.key(end))));
+            }
+        }
+        Ok(())
     }
 
     fn size(&self, end: &str) -> Option<usize> {

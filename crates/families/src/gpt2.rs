@@ -1,6 +1,8 @@
 //! GPT-2 (Radford et al. 2019): learned positions, pre-norm, gelu; its files hold matrices transposed and q, k, v as one.
 
-use glassformer_formula::{Depth, Formula, Mix, Norm, Position, ProjectionBias, Reach, Side, Stack};
+use glassformer_formula::{
+    Counting, Depth, Formula, Mix, Norm, Position, ProjectionBias, Reach, Side, Stack,
+};
 use serde_json::json;
 
 use crate::blocks::{
@@ -13,25 +15,26 @@ use crate::{Config, Error, Family, Rule};
 pub(crate) fn gpt2(config: &Config) -> Result<Family, Error> {
     config.only("scale_attn_weights", &[json!(true)])?;
     config.only("scale_attn_by_inverse_layer_idx", &[json!(false)])?;
-    let _ = config.get("n_ctx"); // the same as n_positions
-    let width = config.size_named("n_embd", "hidden_size")?;
-    let query = config.size_named("n_head", "num_attention_heads")?;
-    let norm = Norm::Layer { epsilon: config.float_or("layer_norm_epsilon", 1e-5)? as f32, bias: true };
+    let width = config.size("n_embd")?;
+    let query = config.size("n_head")?;
+    let norm = Norm::Layer { epsilon: config.float("layer_norm_epsilon")? as f32, bias: true };
     let own = attention(heads(width, query, query)?, Reach::Past, ProjectionBias::ALL);
-    let act = activation(config, "activation_function", "gelu_new")?;
+    let act = activation(config, "activation_function")?;
     let feed = plain(config.size_or("n_inner", 4 * width)?, act);
-    let positions = config.size_or("n_positions", 1024)?;
-    let max = config.size_or("max_position_embeddings", positions)?; // its other name, which wins there
     let stack = Stack {
         width,
-        depth: Depth::Layers(config.size_named("n_layer", "num_hidden_layers")?),
-        position: Position::Learned { max, offset: 0 },
+        depth: Depth::Layers(config.size("n_layer")?),
+        position: Position::Learned {
+            max: config.size("n_positions")?,
+            offset: 0,
+            counting: Counting::Every,
+        },
         block: pre_norm(vec![Mix::Attend(own), feed], norm),
         others: Vec::new(),
         final_norm: Some(norm),
     };
-    let tied = config.flag_or("tie_word_embeddings", true)?;
-    let (pooler, head) = decoder_head(config, words(tied, false));
+    let tied = config.flag("tie_word_embeddings")?;
+    let (pooler, head) = decoder_head(config, words(tied, false))?;
     let side = Side { input: input(tokens(config.size("vocab_size")?)), stack };
     let mut family = Family::new(Formula { source: None, target: Some(side), pooler, head }, rules());
     family.prefixes = &["transformer."];

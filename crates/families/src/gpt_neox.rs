@@ -14,18 +14,15 @@ use crate::{Config, Error, Family, Rule};
 pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
-    let norm = Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-5)? as f32, bias: true };
-    let bias =
-        if config.flag_or("attention_bias", true)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
+    let norm = Norm::Layer { epsilon: config.float("layer_norm_eps")? as f32, bias: true };
+    let bias = if config.flag("attention_bias")? { ProjectionBias::ALL } else { ProjectionBias::NONE };
     let heads = heads(width, query, query)?;
     let own = attention(heads, Reach::Past, bias);
-    let feed = plain(config.size("intermediate_size")?, activation(config, "hidden_act", "gelu")?);
+    let feed = plain(config.size("intermediate_size")?, activation(config, "hidden_act")?);
     let mut block = pre_norm(vec![Mix::Attend(own), feed], norm);
-    if config.flag_or("use_parallel_residual", true)? {
+    if config.flag("use_parallel_residual")? {
         block[1].reads = Reads::Block;
     }
-    // The names that others have for these two are in some files, and nothing there reads them.
-    let _ = (config.get("partial_rotary_factor"), config.get("rope_theta"));
     let (share, base) = (config.float_or("rotary_pct", 0.25)?, config.float_or("rotary_emb_base", 10_000.0)?);
     let listed = parameters(config).and_then(|all| all.get("partial_rotary_factor")).and_then(Value::as_f64);
     let turned = (heads.size as f64 * listed.unwrap_or(share)) as usize;
@@ -38,9 +35,9 @@ pub(crate) fn gpt_neox(config: &Config) -> Result<Family, Error> {
         others: Vec::new(),
         final_norm: Some(norm),
     };
-    let tied = config.flag_or("tie_word_embeddings", false)?;
+    let tied = config.flag("tie_word_embeddings")?;
     let side = Side { input: input(tokens(config.size("vocab_size")?)), stack };
-    let (pooler, head) = decoder_head(config, words(tied, false));
+    let (pooler, head) = decoder_head(config, words(tied, false))?;
     let formula = Formula { source: None, target: Some(side), pooler, head };
     let mut family = Family::new(formula, rules(query));
     family.prefixes = &["gpt_neox."];

@@ -14,69 +14,51 @@ use crate::rope::rotary;
 use crate::rules::rule;
 use crate::{Config, Error, Family, How, Rule};
 
-/// What the reference takes for keys that are missing; nothing where they follow from others, as they do where they are null.
-struct Missing {
-    key_heads: Option<usize>,
-    head_size: Option<usize>,
-}
-
 /// `LlamaForCausalLM`.
 pub(crate) fn llama(config: &Config) -> Result<Family, Error> {
-    config.only("pretraining_tp", &[json!(1)])?;
-    config.only("rope_interleaved", &[json!(false)])?;
-    config.only("is_causal", &[json!(true)])?;
     if layer_kinds(config)?.is_some_and(|kinds| kinds.contains(&Kind::Window)) {
         return Err(wrong_kinds("has windows, which this family has not"));
     }
-    let missing = Missing { key_heads: None, head_size: None };
-    decoder(config, biases(config)?, &missing, |attention| attention)
+    decoder(config, biases(config)?, |attention| attention)
 }
 
 /// `MistralForCausalLM`: a row sees the last `sliding_window` rows, itself included.
 pub(crate) fn mistral(config: &Config) -> Result<Family, Error> {
-    // Keys of its kin, which nothing there reads.
-    let _ = (config.get("attention_bias"), config.get("use_sliding_window"), config.get("max_window_layers"));
-    let window = window(config)?;
-    let missing = Missing { key_heads: Some(8), head_size: None };
-    decoder(config, ProjectionBias::NONE, &missing, |attention| windowed(attention, window))
+    let window = config.optional_size("sliding_window")?;
+    decoder(config, ProjectionBias::NONE, |attention| windowed(attention, window))
 }
 
 /// `Qwen2ForCausalLM`: biases of q, k and v; upper layers may have windows.
 pub(crate) fn qwen2(config: &Config) -> Result<Family, Error> {
-    config.only("use_mrope", &[json!(false)])?;
-    let _ = config.get("attention_bias"); // nothing there reads it
     let bias = ProjectionBias { output: false, ..ProjectionBias::ALL };
-    let missing = Missing { key_heads: Some(32), head_size: None };
-    let family = decoder(config, bias, &missing, |attention| attention)?;
+    let family = decoder(config, bias, |attention| attention)?;
     upper_windows(config, family)
 }
 
 /// `Qwen3ForCausalLM`: queries and keys are normed head by head.
 pub(crate) fn qwen3(config: &Config) -> Result<Family, Error> {
-    let norm = Norm::Rms { epsilon: config.float_or("rms_norm_eps", 1e-6)? as f32 };
-    let missing = Missing { key_heads: Some(32), head_size: Some(128) };
+    let norm = Norm::Rms { epsilon: config.float("rms_norm_eps")? as f32 };
     let normed = |attention| Attention { norm: Some(norm), ..attention };
-    let family = decoder(config, biases(config)?, &missing, normed)?;
+    let family = decoder(config, biases(config)?, normed)?;
     upper_windows(config, family)
 }
 
 /// The biases of a family that has all of them or none.
 fn biases(config: &Config) -> Result<ProjectionBias, Error> {
-    Ok(if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE })
+    Ok(if config.flag("attention_bias")? { ProjectionBias::ALL } else { ProjectionBias::NONE })
 }
 
 /// `GemmaForCausalLM`: embeddings times √width, a tied head, and gains that are stored less 1.
 pub(crate) fn gemma(config: &Config) -> Result<Family, Error> {
     config.only("use_bidirectional_attention", &[json!(false)])?;
-    let missing = Missing { key_heads: Some(16), head_size: Some(256) };
-    let mut family = decoder(config, biases(config)?, &missing, |attention| attention)?;
+    let mut family = decoder(config, biases(config)?, |attention| attention)?;
     if let Some(target) = &mut family.formula.target {
         if let Input::Tokens(tokens) = &mut target.input {
             tokens.scale = InputScale::RootWidth;
         }
         let _ = config.get("hidden_activation"); // once read instead, and no more
         // Published files say `gelu` and mean the tanh form.
-        let act = match activation(config, "hidden_act", "gelu_pytorch_tanh")? {
+        let act = match activation(config, "hidden_act")? {
             Activation::Gelu => Activation::GeluTanh,
             act => act,
         };
@@ -86,7 +68,7 @@ pub(crate) fn gemma(config: &Config) -> Result<Family, Error> {
             }
         }
     }
-    if config.flag_or("tie_word_embeddings", true)? {
+    if config.flag("tie_word_embeddings")? {
         if let Head::Words { tied, .. } = &mut family.formula.head {
             *tied = true;
         }
@@ -109,16 +91,11 @@ fn windowed(attention: Attention, window: Option<usize>) -> Attention {
     }
 }
 
-/// `sliding_window`: null is none, and nothing is the reference's own.
-fn window(config: &Config) -> Result<Option<usize>, Error> {
-    if config.has("sliding_window") { config.optional_size("sliding_window") } else { Ok(Some(4096)) }
-}
-
 /// Layers from `max_window_layers` on have windows, or those that are listed, where `use_sliding_window` says so.
 fn upper_windows(config: &Config, mut family: Family) -> Result<Family, Error> {
-    let wanted = config.flag_or("use_sliding_window", false)?;
-    let window = window(config)?.filter(|_| wanted);
-    let from = config.size_or("max_window_layers", 28)?;
+    let wanted = config.flag("use_sliding_window")?;
+    let window = config.optional_size("sliding_window")?.filter(|_| wanted);
+    let from = config.size("max_window_layers")?;
     let listed = layer_kinds(config)?;
     if window.is_none() && listed.as_ref().is_some_and(|kinds| kinds.contains(&Kind::Window)) {
         return Err(wrong_kinds("has windows, and nothing says how wide they are"));
@@ -148,22 +125,18 @@ fn upper_windows(config: &Config, mut family: Family) -> Result<Family, Error> {
 fn decoder(
     config: &Config,
     bias: ProjectionBias,
-    missing: &Missing,
     change: impl Fn(Attention) -> Attention,
 ) -> Result<Family, Error> {
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
-    let usual = |key: &str, usual: Option<usize>| usual.filter(|_| !config.has(key));
-    let key = usual("num_key_value_heads", missing.key_heads).unwrap_or(query);
-    let key = config.size_or("num_key_value_heads", key)?;
-    let size = usual("head_dim", missing.head_size).unwrap_or(width / query.max(1));
-    let size = config.size_or("head_dim", size)?;
-    let norm = Norm::Rms { epsilon: config.float_or("rms_norm_eps", 1e-6)? as f32 };
+    let key = config.size_or("num_key_value_heads", query)?;
+    let size = config.size_or("head_dim", width / query.max(1))?;
+    let norm = Norm::Rms { epsilon: config.float("rms_norm_eps")? as f32 };
     let own = change(attention(Heads { query, key, size }, Reach::Past, bias));
     let feed = FeedForward::Gated {
         hidden: config.size("intermediate_size")?,
-        act: activation(config, "hidden_act", "silu")?,
-        bias: config.flag_or("mlp_bias", false)?,
+        act: activation(config, "hidden_act")?,
+        bias: config.flag("mlp_bias")?,
     };
     let stack = Stack {
         width,
@@ -173,9 +146,9 @@ fn decoder(
         others: Vec::new(),
         final_norm: Some(norm),
     };
-    let tied = config.flag_or("tie_word_embeddings", false)?;
+    let tied = config.flag("tie_word_embeddings")?;
     let side = Side { input: input(tokens(config.size("vocab_size")?)), stack };
-    let (pooler, head) = decoder_head(config, words(tied, false));
+    let (pooler, head) = decoder_head(config, words(tied, false))?;
     let formula = Formula { source: None, target: Some(side), pooler, head };
     let mut family = Family::new(formula, rules());
     family.prefixes = &["model.", "transformer."];

@@ -11,10 +11,9 @@ use crate::{Config, Error, Family};
 /// `LongformerModel` and its heads.
 pub(crate) fn longformer(config: &Config) -> Result<Family, Error> {
     let norm = norm(config)?;
-    config.only("onnx_export", &[Value::Bool(false)])?;
     config.only("attention_mode", &[json!("longformer")])?;
     config.only("ignore_attention_mask", &[Value::Bool(false)])?;
-    let mut stack = encoder(config, positions(config)?, norm, "gelu")?;
+    let mut stack = encoder(config, positions(config)?, norm)?;
     windows(config, &mut stack)?;
     let mut family = headed(config, stack, types(config)?, norm)?;
     family.prefixes = &["longformer."];
@@ -39,7 +38,7 @@ fn windows(config: &Config, stack: &mut Stack) -> Result<(), Error> {
     let layers = config.layers("num_hidden_layers")?;
     let one = |value: &Value| value.as_u64().map(|n| n as usize / 2).filter(|&n| n > 0).ok_or_else(bad);
     let each: Vec<usize> = match config.get("attention_window") {
-        None => vec![256; layers],
+        None => return Err(bad()),
         Some(Value::Array(list)) => list.iter().map(one).collect::<Result<_, _>>()?,
         Some(value) => vec![one(value)?; layers],
     };

@@ -13,29 +13,14 @@ use crate::{Config, Error, Family, Rule};
 
 /// `ModernBertModel` and its heads.
 pub(crate) fn modernbert(config: &Config) -> Result<Family, Error> {
-    for key in [
-        "deterministic_flash_attn",
-        "sparse_prediction",
-        "reference_compile",
-        "repad_logits_with_grad",
-        "sparse_pred_ignore_index",
-        "initializer_cutoff_factor",
-    ] {
-        let _ = config.get(key); // how it is computed or trained there, not what
-    }
-    // BERT's keys, which some files keep and nothing there reads: the norms have `norm_eps`.
-    let _ = config.get("layer_norm_eps");
     config.only("position_embedding_type", &[json!("absolute")])?;
-    let norm = Norm::Layer {
-        epsilon: config.float_or("norm_eps", 1e-5)? as f32,
-        bias: config.flag_or("norm_bias", false)?,
-    };
+    let norm = Norm::Layer { epsilon: config.float("norm_eps")? as f32, bias: config.flag("norm_bias")? };
     let stack = stack(config, norm)?;
-    let act = activation(config, "classifier_activation", "gelu")?;
-    let dense = Dense { act: Some(act), bias: config.flag_or("classifier_bias", false)?, norm: Some(norm) };
-    let bias = config.flag_or("decoder_bias", true)?;
-    let tied = config.flag_or("tie_word_embeddings", true)?;
-    let pool = match config.text_or("classifier_pooling", "cls")? {
+    let act = activation(config, "classifier_activation")?;
+    let dense = Dense { act: Some(act), bias: config.flag("classifier_bias")?, norm: Some(norm) };
+    let bias = config.flag("decoder_bias")?;
+    let tied = config.flag("tie_word_embeddings")?;
+    let pool = match config.text("classifier_pooling")? {
         "cls" => Pool::First,
         "mean" => Pool::Mean,
         other => {
@@ -68,10 +53,9 @@ fn stack(config: &Config, norm: Norm) -> Result<Stack, Error> {
     let width = config.size("hidden_size")?;
     let query = config.size("num_attention_heads")?;
     let layers = config.layers("num_hidden_layers")?;
-    let bias =
-        if config.flag_or("attention_bias", false)? { ProjectionBias::ALL } else { ProjectionBias::NONE };
+    let bias = if config.flag("attention_bias")? { ProjectionBias::ALL } else { ProjectionBias::NONE };
     let own = attention(heads(width, query, query)?, Reach::Both, bias);
-    let window = config.size_or("local_attention", 128)? / 2;
+    let window = config.size("local_attention")? / 2;
     let local = Attention {
         pattern: Pattern::Sliding { window, global: Global::None },
         rotary: Some(turns(config, "sliding_attention", "local_rope_theta", 10_000.0)?),
@@ -79,8 +63,8 @@ fn stack(config: &Config, norm: Norm) -> Result<Stack, Error> {
     };
     let feed = FeedForward::Gated {
         hidden: config.size("intermediate_size")?,
-        act: activation(config, "hidden_activation", "gelu")?,
-        bias: config.flag_or("mlp_bias", false)?,
+        act: activation(config, "hidden_activation")?,
+        bias: config.flag("mlp_bias")?,
     };
     let block = |attention: Attention| pre_norm(vec![Mix::Attend(attention), Mix::Feed(feed)], norm);
     let every = config.size_or("global_attn_every_n_layers", 3)?.max(1);

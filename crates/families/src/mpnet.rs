@@ -1,22 +1,37 @@
 //! MPNet (Song et al. 2020): `RoBERTa`'s input, and buckets in the scores of all layers.
 
 use glassformer_formula::Position;
+use serde_json::json;
 
 use crate::bert::encoder;
-use crate::roberta::{headed, norm, positions};
-use crate::rules::rule;
+use crate::roberta::{behind, headed, norm};
+use crate::rules::{How, how, rule};
 use crate::{Config, Error, Family};
+
+/// Buckets that distances are told apart by; the configuration gives the size of the table, which may have more rows.
+const BUCKETS: usize = 32;
+
+/// The token that positions do not count, whatever the configuration calls padding.
+const PADDING: u32 = 1;
 
 /// `MPNetModel` and its heads.
 pub(crate) fn mpnet(config: &Config) -> Result<Family, Error> {
-    let buckets =
-        Position::Buckets { count: config.size_or("relative_attention_num_buckets", 32)?, max_distance: 128 };
+    let buckets = Position::Buckets { count: BUCKETS, max_distance: 128 };
+    config.only("position_embedding_type", &[json!("absolute")])?;
     let norm = norm(config)?;
-    let stack = encoder(config, Position::Together(vec![positions(config)?, buckets]), norm, "gelu")?;
-    let _ = config.get("type_vocab_size"); // it has none, whatever files say
+    let stack = encoder(config, Position::Together(vec![behind(config, PADDING)?, buckets]), norm)?;
     let mut family = headed(config, stack, None, norm)?;
     family.prefixes = &["mpnet."];
-    family.rules.push(rule("source.position.table", "encoder.relative_attention_bias.weight"));
+    let used = match config.size("relative_attention_num_buckets")? {
+        BUCKETS => How::Same,
+        rows if rows > BUCKETS => How::Rows { from: 0, to: BUCKETS },
+        rows => {
+            let why =
+                format!("is {rows}, and should be {BUCKETS} or more: so many are used, whatever it says");
+            return Err(Error::Key { key: "relative_attention_num_buckets".into(), why });
+        }
+    };
+    family.rules.push(how("source.position.table", "encoder.relative_attention_bias.weight", used));
     let layer = [
         ("attend.query.{wb}", "attention.attn.q.{wb}"),
         ("attend.key.{wb}", "attention.attn.k.{wb}"),

@@ -10,7 +10,7 @@ use glassformer_weights::{Dtype, Format, View, Weights};
 use serde_json::{Map, Value};
 
 use crate::embedding::score_function;
-use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, family, gguf};
+use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, family, gguf, positions};
 
 /// The largest `config.json` that is read: real ones have a few kilobytes, and with many labels some hundred. Parsed it may
 /// need sixteen times as much.
@@ -228,6 +228,7 @@ impl Parts {
 
     fn untied(config: Config, mut family: Family, weights: Weights) -> Result<Self, Error> {
         untie(&mut family, &weights);
+        positions::stored(&mut family, &weights);
         copied(&family, &weights)?;
         Ok(Self { config, family, weights })
     }

@@ -1,19 +1,19 @@
 //! RoBERTa, XLM-R and `CamemBERT` (Liu et al. 2019): BERT whose positions begin after the padding token.
 
 use glassformer_formula::{
-    Activation, Dense, Formula, Head, Norm, Pool, Pooler, Position, Side, Stack, Tokens,
+    Activation, Counting, Dense, Formula, Head, Norm, Pool, Pooler, Position, Side, Stack, Tokens,
 };
 use serde_json::json;
 
 use crate::bert::{encoder, layer_rules, unknown_head};
-use crate::blocks::{input, tokens};
+use crate::blocks::{input, padding, tokens};
 use crate::rules::rule;
 use crate::{Config, Error, Family, Rule};
 
 /// `RobertaModel` and its heads.
 pub(crate) fn roberta(config: &Config) -> Result<Family, Error> {
     let norm = norm(config)?;
-    let stack = encoder(config, positions(config)?, norm, "gelu")?;
+    let stack = encoder(config, positions(config)?, norm)?;
     let mut family = headed(config, stack, types(config)?, norm)?;
     family.rules.extend(layer_rules("encoder.layer.{n}"));
     family.prefixes = &["roberta."];
@@ -21,20 +21,25 @@ pub(crate) fn roberta(config: &Config) -> Result<Family, Error> {
 }
 
 pub(crate) fn norm(config: &Config) -> Result<Norm, Error> {
-    Ok(Norm::Layer { epsilon: config.float_or("layer_norm_eps", 1e-12)? as f32, bias: true })
+    Ok(Norm::Layer { epsilon: config.float("layer_norm_eps")? as f32, bias: true })
 }
 
-/// Learned positions; the table's first rows, up to the padding token's, stay unused.
+/// Learned positions of all tokens but padding.
 pub(crate) fn positions(config: &Config) -> Result<Position, Error> {
     config.only("position_embedding_type", &[json!("absolute")])?;
-    let offset = config.size_or("pad_token_id", 1)?.saturating_add(1);
-    let max = config.size_or("max_position_embeddings", 512)?.saturating_sub(offset);
-    Ok(Position::Learned { max, offset })
+    behind(config, padding(config)?)
+}
+
+/// Learned positions of all tokens but `padding`, in whose row of the table stands that token's own; those before it are unused.
+pub(crate) fn behind(config: &Config, padding: u32) -> Result<Position, Error> {
+    let offset = (padding as usize).saturating_add(1);
+    let max = config.size("max_position_embeddings")?.saturating_sub(offset);
+    Ok(Position::Learned { max, offset, counting: Counting::But(padding) })
 }
 
 /// How many types of tokens there are.
 pub(crate) fn types(config: &Config) -> Result<Option<usize>, Error> {
-    config.size_or("type_vocab_size", 2).map(Some)
+    config.size("type_vocab_size").map(Some)
 }
 
 /// The heads that this family and its kin have, over `stack`, whose input may tell `types` of tokens apart.
@@ -48,7 +53,7 @@ pub(crate) fn headed(
     let dense = |act, norm| Dense { act: Some(act), bias: true, norm };
     let pooler =
         Some(Pooler { pool: Pool::First, dense: Some(dense(Activation::Tanh, None)), then: Vec::new() });
-    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let tied = config.flag("tie_word_embeddings")?;
     let labels = config.labels();
     let name = config.architecture();
     let (pooler, head) = match name {

@@ -3,7 +3,6 @@
 use glassformer_formula::{Pairing, Rotary, Scaling};
 use serde_json::Value;
 
-use crate::config::usual_positions;
 use crate::{Config, Error};
 
 /// What `config` says about turning, in the old key or the new: where both say something, the old one counts.
@@ -66,8 +65,7 @@ pub(crate) fn rotary(config: &Config, base: f64, size: Option<usize>) -> Result<
 
 /// How many positions a model of this kind was trained for.
 fn longest(config: &Config) -> Result<usize, Error> {
-    let usual = usual_positions(config.text_or("model_type", "")?);
-    config.size_or("max_position_embeddings", usual.unwrap_or(2048))
+    config.size("max_position_embeddings")
 }
 
 fn longrope(parameters: Option<&Value>, longest: usize, original: usize) -> Result<Scaling, Error> {

@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use glassformer_formula::{
-    Activation, Depth, FeedForward, Formula, Head, Input, InputScale, Mix, Norm, Position, Side,
+    Activation, Counting, Depth, FeedForward, Formula, Head, Input, InputScale, Mix, Norm, Pool, Position,
+    Side,
 };
 use glassformer_model::{Parameter, parameters};
 use glassformer_tensor::Tensor;
 use serde_json::{Map, Value, json};
 
-use crate::{Config, Error, Family, How, Rule, family};
+use crate::{Config, Error, Family, How, Rule, family, positions};
 
 /// How a model is written.
 #[derive(Clone, Debug)]
@@ -29,7 +30,8 @@ impl Layout {
         candidates(formula).into_iter().find_map(|mut config| {
             config.extend(more.clone());
             let layout = Self::of_config(config).ok()?;
-            (layout.family.formula == *formula).then_some(layout)
+            let read = &layout.family.formula;
+            (read == formula || unpadded(read) == *formula).then_some(layout)
         })
     }
 
@@ -42,6 +44,14 @@ impl Layout {
         Ok(Self { config, family })
     }
 
+    /// The same layout with the tables of positions that `formula` has where this one would compute them: its checkpoint's file
+    /// holds them.
+    #[must_use]
+    pub fn with_tables_of(mut self, formula: &Formula) -> Self {
+        self.family.formula = positions::with_tables_of(self.family.formula, formula);
+        self
+    }
+
     /// The same layout for another head, with the names of its labels: what a checkpoint is trained for need not be what it was
     /// trained for before.
     ///
@@ -50,8 +60,8 @@ impl Layout {
     pub fn with_head(&self, end: &str, labels: &[String]) -> Result<Self, Error> {
         let mut config = self.config.clone();
         let kind = config.get("model_type").and_then(Value::as_str).unwrap_or_default();
-        let name = class(kind)
-            .ok_or_else(|| Error::Unknown { name: format!("{kind}{end}"), nearest: "bert".to_owned() })?;
+        let name =
+            class(kind).ok_or_else(|| Error::Unknown { name: format!("{kind}{end}"), nearest: None })?;
         config.insert("architectures".into(), json!([format!("{name}{end}")]));
         if !labels.is_empty() {
             let names = labels.iter().enumerate();
@@ -62,7 +72,7 @@ impl Layout {
             config.insert("label2id".into(), by_name.into());
             config.remove("num_labels");
         }
-        Self::of_config(config)
+        Ok(Self::of_config(config)?.with_tables_of(&self.family.formula))
     }
 
     /// The formula that it writes.
@@ -163,6 +173,24 @@ impl Layout {
         let prefix = if head { "" } else { self.family.prefixes.first().copied().unwrap_or_default() };
         format!("{prefix}{theirs}")
     }
+}
+
+/// What `formula` is for texts without padding. Texts here never have any; what is written will leave it out where others add it.
+fn unpadded(formula: &Formula) -> Formula {
+    let mut formula = formula.clone();
+    if let Some(pooler) = &mut formula.pooler
+        && let Pool::LastBut(_) = pooler.pool
+    {
+        pooler.pool = Pool::Last;
+    }
+    for side in [&mut formula.source, &mut formula.target].into_iter().flatten() {
+        if let Position::Sinusoidal { counting, .. } | Position::Learned { counting, .. } =
+            &mut side.stack.position
+        {
+            *counting = Counting::Every;
+        }
+    }
+    formula
 }
 
 /// What the reference's classes for a `model_type` begin with.

@@ -15,11 +15,11 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     let width = config.size("d_model")?;
     let query = config.size("num_heads")?;
     let heads = Heads { query, key: query, size: config.size("d_kv")? };
-    let norm = Norm::Rms { epsilon: config.float_or("layer_norm_epsilon", 1e-6)? as f32 };
+    let norm = Norm::Rms { epsilon: config.float("layer_norm_epsilon")? as f32 };
     let feed = feed(config)?;
     let position = Position::Buckets {
-        count: config.size_or("relative_attention_num_buckets", 32)?,
-        max_distance: config.size_or("relative_attention_max_distance", 128)?,
+        count: config.size("relative_attention_num_buckets")?,
+        max_distance: config.size("relative_attention_max_distance")?,
     };
     let own = |reach| Attention { scale: Scale::One, ..attention(heads, reach, ProjectionBias::NONE) };
     let stack = |layers, mixes| Stack {
@@ -35,8 +35,8 @@ pub(crate) fn t5(config: &Config) -> Result<Family, Error> {
     let encoder = stack(layers, vec![Mix::Attend(own(Reach::Both)), Mix::Feed(feed)]);
     let past = own(Reach::Past);
     let mixes = vec![Mix::Attend(past.clone()), Mix::Attend(across(&past)), Mix::Feed(feed)];
-    let decoder = stack(config.size_or("num_decoder_layers", layers)?, mixes);
-    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let decoder = stack(config.size_or("num_decoder_layers", config.own_size("num_layers")?)?, mixes);
+    let tied = config.flag("tie_word_embeddings")?;
     // Without the key, a tied head is scaled; MT5 never scales, whatever it says.
     let scaled = config.flag_or("scale_decoder_outputs", tied)? && !multilingual(config);
     let scale = scaled.then(|| (width as f32).powf(-0.5));
@@ -74,8 +74,7 @@ fn multilingual(config: &Config) -> bool {
 /// whatever that says.
 fn feed(config: &Config) -> Result<FeedForward, Error> {
     let hidden = config.size("d_ff")?;
-    let usual = if multilingual(config) { "gated-gelu" } else { "relu" };
-    let kind = config.text_or("feed_forward_proj", usual)?;
+    let kind = config.text("feed_forward_proj")?;
     let gated = kind.starts_with("gated-");
     config.only("is_gated_act", &[json!(gated)])?;
     let name = if kind == "gated-gelu" { "gelu_new" } else { kind.trim_start_matches("gated-") };

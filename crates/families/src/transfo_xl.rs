@@ -20,11 +20,7 @@ pub(crate) fn transfo_xl(config: &Config) -> Result<Family, Error> {
     config.only("adaptive", &[json!(true)])?;
     config.only("attn_type", &[json!(0)])?;
     config.only("sample_softmax", &[json!(-1), json!(0)])?;
-    for training in ["init", "init_range", "proj_init_std", "dropatt", "tgt_len", "ext_len", "tie_weight"] {
-        config.get(training);
-    }
-    config.get("trainer_compatible");
-    let tied = config.flag_or("tie_word_embeddings", true)?;
+    let tied = config.flag("tie_word_embeddings")?;
     let clusters = clusters(config)?;
     let side = side(config, &clusters)?;
     let (width, vocabulary) = (side.stack.width, config.size("vocab_size")?);
@@ -33,7 +29,10 @@ pub(crate) fn transfo_xl(config: &Config) -> Result<Family, Error> {
         "TransfoXLModel" => Head::Rows,
         "TransfoXLLMHeadModel" | "" => Head::Adaptive { clusters, tied },
         other => {
-            return Err(Error::Unknown { name: other.to_owned(), nearest: "TransfoXLLMHeadModel".into() });
+            return Err(Error::Unknown {
+                name: other.to_owned(),
+                nearest: Some("TransfoXLLMHeadModel".into()),
+            });
         }
     };
     let mut family = Family::new(Formula { source: None, target: Some(side), pooler: None, head }, rules);
@@ -46,7 +45,7 @@ pub(crate) fn transfo_xl(config: &Config) -> Result<Family, Error> {
 fn clusters(config: &Config) -> Result<Clusters, Error> {
     let bad = || Error::Key { key: "cutoffs".into(), why: "is not a list of whole numbers".into() };
     let cuts = match config.get("cutoffs") {
-        None => vec![20_000, 40_000, 200_000],
+        None => return Err(bad()),
         Some(list) => {
             let whole = |n: &Value| n.as_u64().and_then(|n| usize::try_from(n).ok()).ok_or_else(bad);
             let list = list.as_array().ok_or_else(bad)?;
@@ -59,14 +58,14 @@ fn clusters(config: &Config) -> Result<Clusters, Error> {
         }
     };
     let width = config.size("d_model")?;
-    let first = config.size_or("d_embed", width)?;
-    let divisor = config.size_or("div_val", 4)?;
+    let first = config.size("d_embed")?;
+    let divisor = config.size("div_val")?;
     Ok(Clusters { cuts, divisor, width: (first != width).then_some(first) })
 }
 
 fn side(config: &Config, clusters: &Clusters) -> Result<Side, Error> {
     let query = config.size("n_head")?;
-    let memory = config.size_or("mem_len", 1600)?;
+    let memory = config.size("mem_len")?;
     if memory > LONGEST {
         let why = format!(
             "is {memory}, and should be at most {LONGEST}: so many rows of zeros stand before a text"
@@ -75,7 +74,7 @@ fn side(config: &Config, clusters: &Clusters) -> Result<Side, Error> {
     }
     let heads = Heads { query, key: query, size: config.size("d_head")? };
     let mut own = attention(heads, Reach::Past, ProjectionBias::NONE);
-    if config.flag_or("same_length", true)? {
+    if config.flag("same_length")? {
         // Every row sees `mem_len` rows, itself included, wherever it stands in its segment.
         let Some(window @ 1..) = memory.checked_sub(1) else {
             let why =
@@ -84,16 +83,16 @@ fn side(config: &Config, clusters: &Clusters) -> Result<Side, Error> {
         };
         own.pattern = Pattern::Sliding { window, global: Global::None };
     }
-    let norm = Norm::Layer { epsilon: config.float_or("layer_norm_epsilon", 1e-5)? as f32, bias: true };
-    let sites = if config.flag_or("pre_lnorm", false)? { pre_norm } else { post_norm };
+    let norm = Norm::Layer { epsilon: config.float("layer_norm_epsilon")? as f32, bias: true };
+    let sites = if config.flag("pre_lnorm")? { pre_norm } else { post_norm };
     let feed = plain(config.size("d_inner")?, Activation::Relu);
-    let clamp = config.float_or("clamp_len", 1000.0)?;
+    let clamp = config.float("clamp_len")?;
     let stack = Stack {
         width: config.size("d_model")?,
         depth: Depth::Layers(config.size("n_layer")?),
         position: Position::TransformerXl {
             memory,
-            biases: if config.flag_or("untie_r", true)? { Biases::Layer } else { Biases::Stack },
+            biases: if config.flag("untie_r")? { Biases::Layer } else { Biases::Stack },
             clamp: (clamp > 0.0).then_some(clamp as usize),
             start: Start::Zeros,
         },
@@ -112,7 +111,7 @@ fn side(config: &Config, clusters: &Clusters) -> Result<Side, Error> {
 /// Where the tables and projections of each cluster are.
 fn cluster_rules(config: &Config, clusters: &Clusters, of: (usize, usize)) -> Result<Vec<Rule>, Error> {
     let (vocabulary, width) = of;
-    let but_first = config.flag_or("proj_share_all_but_first", true)?;
+    let but_first = config.flag("proj_share_all_but_first")?;
     let tied = |i: usize| match config.get("tie_projs") {
         None => Ok(but_first && i > 0),
         Some(Value::Array(list)) => Ok(list.get(i).and_then(Value::as_bool).unwrap_or(false)),

@@ -10,9 +10,9 @@ mod pair;
 mod sized;
 
 use crate::types::{
-    Activation, Attention, Clusters, Depth, FeedForward, Formula, Head, Heads, Input, InputScale, Mix, Norm,
-    NormSites, Pairing, Pattern, Position, ProjectionBias, Reach, Reads, Rotary, Scale, Scaling, Side,
-    Source, Spread, Stack, Sublayer, Table, Tokens, When,
+    Activation, Attention, Clusters, Counting, Depth, FeedForward, Formula, Head, Heads, Input, InputScale,
+    Mix, Norm, NormSites, Pairing, Pattern, Position, ProjectionBias, Reach, Reads, Rotary, Scale, Scaling,
+    Side, Source, Spread, Stack, Sublayer, Table, Tokens, When,
 };
 
 pub use decoder::{gpt_neox, gpt2, llama, transformer_xl};
@@ -179,7 +179,14 @@ fn tokens(vocabulary: usize) -> Tokens {
 }
 
 fn sinusoids(layout: Pairing, when: When) -> Position {
-    Position::Sinusoidal { base: 10_000.0, layout, spread: Spread::Open, offset: 0, when }
+    Position::Sinusoidal {
+        base: 10_000.0,
+        layout,
+        spread: Spread::Open,
+        offset: 0,
+        when,
+        counting: Counting::Every,
+    }
 }
 
 /// Angles from the base alone.

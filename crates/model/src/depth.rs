@@ -9,7 +9,7 @@ use glassformer_graph::{Rows, Shape, Value};
 
 use crate::Error;
 use crate::lower::{At, Lower, Out};
-use crate::position::{pairing, spread_op};
+use crate::position::{counting_op, pairing, spread_op};
 
 impl<'f> Lower<'f> {
     /// The rows after all blocks and the final norm.
@@ -68,13 +68,15 @@ impl<'f> Lower<'f> {
     fn add_step(&mut self, at: &At<'f>, x: Value, step: usize) -> Result<Value, Error> {
         let again =
             |position: &&Position| matches!(position, Position::Sinusoidal { when: When::EveryStep, .. });
-        let Some(&Position::Sinusoidal { base, layout, spread, offset, .. }) =
+        let Some(&Position::Sinusoidal { base, layout, spread, offset, counting, .. }) =
             at.stack.position.parts().iter().find(again)
         else {
             return Ok(x);
         };
         let wave = Wave { base, spread: spread_op(spread), pairing: pairing(layout) };
-        let sinusoid = |rows, start| Sinusoid { rows, start, width: at.stack.width, wave, clamp: None };
+        let counting = counting_op(counting);
+        let sinusoid =
+            |rows, start| Sinusoid { rows, start, counting, width: at.stack.width, wave, clamp: None };
         self.scoped(&format!("{}.{step}", at.side), |lower| {
             let positions = lower.build.add("positions", sinusoid(Rows::Tokens(at.side), offset), &[])?;
             let time = lower.build.add("time", sinusoid(Rows::Fixed(1), step), &[])?;

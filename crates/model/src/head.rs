@@ -26,6 +26,7 @@ impl<'f> Lower<'f> {
         let pooling = |part: &PoolBy| match part {
             PoolBy::First => Some(Pooling::First),
             PoolBy::Last => Some(Pooling::Last),
+            PoolBy::LastBut(padding) => Some(Pooling::LastBut(*padding)),
             PoolBy::Mean => Some(Pooling::Mean),
             PoolBy::MeanRoot => Some(Pooling::MeanRoot),
             PoolBy::WeightedMean => Some(Pooling::WeightedMean),

@@ -1,9 +1,10 @@
 //! Position enters in exactly three places: added to the input, by rotating queries and keys, added to the scores. Each is a
 //! function here, and each matches every kind.
 
-use glassformer_formula::{Attention, Biases, Pairing, Position, Source, Spread, When};
+use glassformer_formula::{Attention, Biases, Counting, Pairing, Position, Source, Spread, When};
 use glassformer_graph::ops::{
-    Add, Direction, Ids, Lookup, Pairing as PairingOp, Relative, Rotate, Sinusoid, Spread as SpreadOp, Wave,
+    Add, Counting as CountingOp, Direction, Ids, Lookup, Pairing as PairingOp, Relative, Rotate, Sinusoid,
+    Spread as SpreadOp, Wave,
 };
 use glassformer_graph::{Rows, Shape, Value};
 
@@ -25,26 +26,30 @@ pub(crate) fn spread_op(spread: Spread) -> SpreadOp {
     }
 }
 
+pub(crate) fn counting_op(counting: Counting) -> CountingOp {
+    match counting {
+        Counting::Every => CountingOp::Every,
+        Counting::But(padding) => CountingOp::But(padding),
+    }
+}
+
 impl<'f> Lower<'f> {
     /// What position adds to the input. `at` is the side's `embed`.
     pub fn add_position(&mut self, at: &At<'f>, mut x: Value) -> Result<Value, Error> {
         let width = self.build.shape(x).width;
         for position in at.stack.position.parts() {
             let positions = match *position {
-                Position::Sinusoidal { base, layout, spread, offset, when: When::Once } => {
+                Position::Sinusoidal { base, layout, spread, offset, when: When::Once, counting } => {
                     let wave = Wave { base, spread: spread_op(spread), pairing: pairing(layout) };
-                    let op =
-                        Sinusoid { rows: Rows::Tokens(at.side), start: offset, width, wave, clamp: None };
+                    let (rows, counting) = (Rows::Tokens(at.side), counting_op(counting));
+                    let op = Sinusoid { rows, start: offset, counting, width, wave, clamp: None };
                     self.build.add("positions", op, &[])?
                 }
-                Position::Learned { max, offset } => {
+                Position::Learned { max, offset, counting } => {
                     let shape = Shape::fixed(max + offset, width);
                     let table = self.parameter(&format!("{}.positions", at.weights), shape)?;
-                    self.build.add(
-                        "placed",
-                        Lookup { ids: Ids::Positions { side: at.side, offset } },
-                        &[table],
-                    )?
+                    let ids = Ids::Positions { side: at.side, offset, counting: counting_op(counting) };
+                    self.build.add("placed", Lookup { ids }, &[table])?
                 }
                 Position::None
                 | Position::Sinusoidal { when: When::EveryStep, .. }
@@ -142,7 +147,7 @@ impl<'f> Lower<'f> {
         }
         let (rows, width) = (Rows::Distances(at.side), at.stack.width);
         let wave = Wave { base: 10_000.0, spread: SpreadOp::Open, pairing: PairingOp::Halves };
-        let op = Sinusoid { rows, start: 0, width, wave, clamp };
+        let op = Sinusoid { rows, start: 0, counting: CountingOp::Every, width, wave, clamp };
         Ok(self.build.add_at(&name, op, &[])?)
     }
 }

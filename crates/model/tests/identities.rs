@@ -4,8 +4,8 @@ mod common;
 
 use glassformer_cpu::Cpu;
 use glassformer_formula::{
-    Attention, Depth, Formula, Global, Head, Mix, Pairing, Pattern, Position, Rotary, Scaling, Sharing,
-    Spread, When, named,
+    Attention, Counting, Depth, Formula, Global, Head, Mix, Pairing, Pattern, Position, Rotary, Scaling,
+    Sharing, Spread, When, named,
 };
 use glassformer_graph::ops::Which;
 use glassformer_graph::{Backend, Batch, Capacity, Graph, Pages, Reference, Side, Span, State};
@@ -224,6 +224,7 @@ fn universal_steps_add_positions_and_time_before_every_application() {
         spread: Spread::Open,
         offset: 0,
         when: When::EveryStep,
+        counting: Counting::Every,
     };
     side.stack.depth = Depth::Shared { times: 1 };
     let half = if every.source.is_some() { Side::Source } else { Side::Target };
@@ -238,6 +239,7 @@ fn universal_steps_add_positions_and_time_before_every_application() {
         spread: Spread::Open,
         offset: 0,
         when: When::Once,
+        counting: Counting::Every,
     };
     // Step 0 has the sinusoid of 0: 0 for sines, 1 for cosines. Taken off the embeddings, one step is the usual input.
     let weights = stirred(&once, 6);

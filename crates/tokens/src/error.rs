@@ -142,8 +142,45 @@ impl Error {
 
     /// A file that is not what its name says.
     pub(crate) fn broken(place: impl Display, reason: impl Display) -> Self {
-        Self::Broken { place: place.to_string(), reason: clip(&reason.to_string()) }
+        Self::Broken { place: place.to_string(), reason: clip(&in_words(&reason.to_string())) }
     }
+}
+
+/// What a parser says, without the names of this program's types: what a file should hold is told in JSON's words.
+pub fn in_words(text: &str) -> String {
+    const NUMBERS: [&str; 12] =
+        ["usize", "isize", "u8", "u16", "u32", "u64", "i8", "i16", "i32", "i64", "f32", "f64"];
+    let mut words: Vec<String> = Vec::new();
+    let mut rest = text.split(' ').peekable();
+    while let Some(word) = rest.next() {
+        let bare = word.trim_end_matches([',', ';', ':', '.']);
+        let end = &word[bare.len()..];
+        let told = match bare {
+            // "expected struct Outline", "tuple struct Pair", "untagged enum ModelWrapper".
+            "struct" | "enum" | "variant" if words.last().is_some_and(|last| is_kind(last)) => {
+                let name = rest.next().unwrap_or_default();
+                let name_end = &name[name.trim_end_matches([',', ';', ':', '.']).len()..];
+                while words
+                    .last()
+                    .is_some_and(|last: &String| matches!(last.as_str(), "tuple" | "unit" | "untagged"))
+                {
+                    words.pop();
+                }
+                format!("{}{name_end}", if bare == "struct" { "an object" } else { "a known kind" })
+            }
+            number if NUMBERS.contains(&number) && words.last().is_some_and(|last| last == "expected") => {
+                format!("{}{end}", if number.starts_with('f') { "a number" } else { "a whole number" })
+            }
+            _ => word.to_owned(),
+        };
+        words.push(told);
+    }
+    words.join(" ")
+}
+
+/// Whether a type's kind may stand after this word.
+fn is_kind(before: &str) -> bool {
+    matches!(before, "expected" | "of" | "tuple" | "unit" | "untagged")
 }
 
 /// A text from a file, short enough for a message, and in one line.
@@ -153,5 +190,36 @@ pub(crate) fn clip(text: &str) -> String {
     match line.char_indices().nth(LONGEST) {
         None => line,
         Some((end, _)) => format!("{}…", &line[..end]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_words;
+
+    /// Users were told of "struct Outline", "usize" and "untagged enum ModelWrapper".
+    #[test]
+    fn parsers_speak_of_json_and_not_of_types() {
+        let cases = [
+            (
+                "invalid type: integer `3`, expected struct Outline at line 1 column 1",
+                "invalid type: integer `3`, expected an object at line 1 column 1",
+            ),
+            (
+                "invalid type: string \"x\", expected usize",
+                "invalid type: string \"x\", expected a whole number",
+            ),
+            ("invalid value: -1, expected u32, there", "invalid value: -1, expected a whole number, there"),
+            ("invalid type: null, expected f64", "invalid type: null, expected a number"),
+            (
+                "data did not match any variant of untagged enum ModelWrapper at line 1",
+                "data did not match any variant of a known kind at line 1",
+            ),
+            ("expected tuple struct Pair with 2 elements", "expected an object with 2 elements"),
+            ("the file names a struct of its own", "the file names a struct of its own"),
+        ];
+        for (said, told) in cases {
+            assert_eq!(in_words(said), told);
+        }
     }
 }

@@ -51,7 +51,7 @@ mod vocabulary;
 
 pub use chat::{ChatTemplate, Conversation, Ending};
 pub use encoding::{Encoding, Part, Span, Special, SpecialText};
-pub use error::Error;
+pub use error::{Error, in_words};
 pub use gguf::GgufVocabulary;
 pub use learn::{Learn, LearnedVocabulary, Marks, Pieces};
 pub use stream::Stream;

@@ -279,7 +279,7 @@ fn from_checkpoint(config: &Config, path: &Path, labels: Vec<String>) -> Result<
     let opened = if embeds { families::open_for_embedding(path)? } else { families::open(path)? };
     let id = |key: &str| opened.config.get(key).and_then(Value::as_u64).map(|id| id as u32);
     let start = id("decoder_start_token_id");
-    let old = Layout::of_config(opened.config.clone())?;
+    let old = Layout::of_config(opened.config.clone())?.with_tables_of(opened.model.formula());
     let end = match config.objective {
         Objective::Classify => Some("ForSequenceClassification"),
         Objective::Tag => Some("ForTokenClassification"),

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 
 use glassformer_cpu::Cpu;
 use glassformer_formula::{
-    Activation, Attention, Depth, FeedForward, Formula, Head, Heads, Input, InputScale, Mix, Norm, NormSites,
-    Pairing, Pattern, Position, ProjectionBias, Reach, Reads, Scale, Side, Source, Spread, Stack, Sublayer,
-    Table, Tokens, When,
+    Activation, Attention, Counting, Depth, FeedForward, Formula, Head, Heads, Input, InputScale, Mix, Norm,
+    NormSites, Pairing, Pattern, Position, ProjectionBias, Reach, Reads, Scale, Side, Source, Spread, Stack,
+    Sublayer, Table, Tokens, When,
 };
 use glassformer_graph::{Backend, Batch, Capacity, Packed, Reference, Span};
 use glassformer_model::{Model, parameters};
@@ -112,8 +112,11 @@ impl Fixture {
                 spread: Spread::Open,
                 offset: 0,
                 when: When::Once,
+                counting: Counting::Every,
             },
-            "learned" => Position::Learned { max: self.number("max_positions"), offset: 0 },
+            "learned" => {
+                Position::Learned { max: self.number("max_positions"), offset: 0, counting: Counting::Every }
+            }
             _ => Position::None,
         };
         let scaled = self.setting("positions") == "sinusoidal";

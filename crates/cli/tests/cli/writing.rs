@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use glassformer::formula::Position;
 use glassformer::formula::named::{self, Original};
+use glassformer::formula::{Counting, Position};
 use serde_json::Value;
 
 use super::{command, decoder, finish, folder, run, run_into_closed_pipe, run_with_input, saved};
@@ -240,7 +240,7 @@ fn an_encoder_decoder_writes_as_far_as_it_has_positions() {
         target_vocabulary: 320,
     });
     let target = formula.target.as_mut().unwrap();
-    target.stack.position = Position::Learned { max: 40, offset: 0 };
+    target.stack.position = Position::Learned { max: 40, offset: 0, counting: Counting::Every };
     let (_, here) = saved("writing_positions", formula);
     for name in ["tokenizer.json", "tokenizer_config.json"] {
         fs::copy(format!("{}/{name}", model("languages")), format!("{here}/{name}")).unwrap();

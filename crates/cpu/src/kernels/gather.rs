@@ -4,7 +4,7 @@
 use std::ops::Range;
 
 use glassformer_graph::ops::{Lookup, LookupGrad, Pool, PoolGrad, Pooling};
-use glassformer_graph::{Side, Span};
+use glassformer_graph::{Packed, Side, Span};
 
 use super::Call;
 use super::map::{Larger, PlusTimes, Sum, Times, one, set, two};
@@ -214,14 +214,14 @@ unsafe fn sum_columns<L: Lanes>(x: Block, to: *mut f32, columns: &Range<usize>) 
 /// As [`Call`] says; input x.
 pub(super) unsafe fn pool(op: &Pool, call: Call<'_>) {
     let (x, y) = (call.inputs[0], call.outputs[0]);
-    let spans = &call.run.batch.side(op.side).spans;
+    let packed = call.run.batch.side(op.side);
     for (k, pooling) in op.poolings.iter().enumerate() {
-        for (s, span) in spans.iter().enumerate() {
+        for (s, span) in packed.spans.iter().enumerate() {
             over_columns(call.worker, x.width, |columns| {
                 // SAFETY: `isa` is this machine's; the rows exist, and nobody else touches these columns of row `s`.
                 unsafe {
                     let to = y.data.add(s * y.width + k * x.width + columns.start);
-                    pool_one((call.run.isa, *pooling), span, (x, to), &columns);
+                    pool_one((call.run.isa, *pooling), (packed, span), (x, to), &columns);
                 }
             });
         }
@@ -234,7 +234,7 @@ pub(super) unsafe fn pool(op: &Pool, call: Call<'_>) {
 /// `isa` is this machine's; the span's rows of x exist, `to` has room for the columns, and nobody else touches it.
 unsafe fn pool_one(
     (isa, pooling): (Isa, Pooling),
-    span: &Span,
+    (packed, span): (&Packed, &Span),
     (x, to): (Block, *mut f32),
     columns: &Range<usize>,
 ) {
@@ -243,8 +243,9 @@ unsafe fn pool_one(
     unsafe {
         let copy = |i: usize| to.copy_from_nonoverlapping(x.data.add(from(i)), count);
         match pooling {
-            Pooling::First => copy(span.unpooled),
-            Pooling::Last => copy(span.len - 1),
+            Pooling::First | Pooling::Last | Pooling::LastBut(_) => {
+                copy(pooling.one(packed, span).unwrap_or(0));
+            }
             Pooling::Max => {
                 copy(span.unpooled);
                 for i in span.unpooled + 1..span.len {
@@ -254,7 +255,7 @@ unsafe fn pool_one(
             Pooling::WeightedMean => {
                 to.write_bytes(0, count);
                 for i in span.unpooled..span.len {
-                    let weight = PlusTimes(pooling.weight(span, i).unwrap_or(0.0) as f32);
+                    let weight = PlusTimes(pooling.weight(packed, span, i).unwrap_or(0.0) as f32);
                     dispatch!(isa, |L| two::<L>(weight, to, x.data.add(from(i)), to, count));
                 }
             }
@@ -263,7 +264,7 @@ unsafe fn pool_one(
                 for i in span.unpooled..span.len {
                     dispatch!(isa, |L| two::<L>(Sum, to, x.data.add(from(i)), to, count));
                 }
-                let mean = Times(pooling.weight(span, span.unpooled).unwrap_or(0.0) as f32);
+                let mean = Times(pooling.weight(packed, span, span.unpooled).unwrap_or(0.0) as f32);
                 dispatch!(isa, |L| one::<L>(mean, to, to, count));
             }
         }
@@ -274,9 +275,9 @@ unsafe fn pool_one(
 /// As [`Call`] says; inputs x and dy.
 pub(super) unsafe fn pool_grad(op: &PoolGrad, call: Call<'_>) {
     let (x, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    let spans = &call.run.batch.side(op.pool.side).spans;
+    let packed = call.run.batch.side(op.pool.side);
     over_columns(call.worker, dx.width, |columns| {
-        for (s, span) in spans.iter().enumerate() {
+        for (s, span) in packed.spans.iter().enumerate() {
             for i in span.start..span.start + span.len {
                 // SAFETY: the row exists, and nobody else touches these columns.
                 unsafe { clear_columns(dx, i, &columns) };
@@ -285,7 +286,7 @@ pub(super) unsafe fn pool_grad(op: &PoolGrad, call: Call<'_>) {
                 // SAFETY: `isa` is this machine's; the rows exist, and nobody else touches these columns of dx.
                 unsafe {
                     let from = dy.data.add(s * dy.width + k * dx.width + columns.start);
-                    pool_grad_one((call.run.isa, *pooling), span, (x, from, dx), &columns);
+                    pool_grad_one((call.run.isa, *pooling), (packed, span), (x, from, dx), &columns);
                 }
             }
         }
@@ -298,7 +299,7 @@ pub(super) unsafe fn pool_grad(op: &PoolGrad, call: Call<'_>) {
 /// `isa` is this machine's; the span's rows of x and dx exist, `dy` holds the columns, and nobody else touches those of dx.
 unsafe fn pool_grad_one(
     (isa, pooling): (Isa, Pooling),
-    span: &Span,
+    (packed, span): (&Packed, &Span),
     (x, dy, dx): (Block, *const f32, Block),
     columns: &Range<usize>,
 ) {
@@ -315,7 +316,7 @@ unsafe fn pool_grad_one(
             return;
         }
         for i in span.unpooled..span.len {
-            let weight = PlusTimes(pooling.weight(span, i).unwrap_or(0.0) as f32);
+            let weight = PlusTimes(pooling.weight(packed, span, i).unwrap_or(0.0) as f32);
             let to = dx.data.add(at(i, columns.start));
             dispatch!(isa, |L| two::<L>(weight, to, dy, to, columns.len()));
         }

@@ -28,7 +28,11 @@ pub(super) unsafe fn sinusoid(op: &Sinusoid, call: Call<'_>) {
     let (table, y) = (call.inputs[0], call.outputs[0]);
     over_rows(call.worker, y.rows, y.width, |rows| {
         for i in rows {
-            let position = op.position(call.run.batch, call.first + i);
+            let Some(position) = op.position(call.run.batch, call.first + i) else {
+                // SAFETY: row `i` exists, and nobody else writes it.
+                unsafe { y.row_mut(i) }.fill(0.0);
+                continue;
+            };
             // SAFETY: row `i` exists, nobody else writes it, and the table is not written.
             unsafe {
                 match position.checked_sub(op.start).filter(|&row| row < table.rows) {

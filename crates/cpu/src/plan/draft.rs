@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use glassformer_graph::ops::{Direction, Pairing, Rotate, Sinusoid, Turns, Which};
+use glassformer_graph::ops::{Counting, Direction, Pairing, Rotate, Sinusoid, Turns, Which};
 use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Side, Value};
 
 use super::band::{self, Seen, Stretch};
@@ -411,7 +411,7 @@ impl<'a> Draft<'a> {
         }
         .min(TABLED);
         // The numbers do not depend on whose rows they are.
-        let same = Sinusoid { rows: Rows::Fixed(positions), ..*op };
+        let same = Sinusoid { rows: Rows::Fixed(positions), counting: Counting::Every, ..*op };
         self.constant(Wanted::Sinusoid(same, positions), Shape::fixed(positions, op.width))
     }
 

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 
 use glassformer_graph::ops::{
-    Activate, Activation, Add, Attend, CrossEntropy, Dropout, Ids, Keys, Linear, Lookup, Norm, NormKind,
-    Pairing, Pattern, Pick, Reach, Relative, Rotate, Store, SumRows, Turns, Which, Who,
+    Activate, Activation, Add, Attend, Counting, CrossEntropy, Dropout, Ids, Keys, Linear, Lookup, Norm,
+    NormKind, Pairing, Pattern, Pick, Reach, Relative, Rotate, Store, SumRows, Turns, Which, Who,
 };
 use glassformer_graph::{Builder, Error, Graph, Leaf, PageLayout, Rows, Shape, Side, Slot, Value, grad};
 use glassformer_tensor::{Random, Tensor};
@@ -52,7 +52,7 @@ impl Stack {
         let mut x = build.add("embed", Lookup { ids: Ids::Tokens(SIDE) }, &[tokens])?; // [tokens, width]
         if self.purpose != Purpose::Decode {
             let positions = self.parameter(&mut build, "positions", self.longest, self.width)?;
-            let ids = Ids::Positions { side: SIDE, offset: 0 };
+            let ids = Ids::Positions { side: SIDE, offset: 0, counting: Counting::Every };
             let places = build.add("places", Lookup { ids }, &[positions])?;
             x = build.add("placed", Add, &[x, places])?;
         }

@@ -101,11 +101,21 @@ impl Place {
             return Vec::new();
         }
         let has = |what: &str| tensors.iter().any(|shown| shown.symbol.contains(what));
-        let notes: [(bool, &str, &str); 14] = [
+        let notes: [(bool, &str, &str); 16] = [
             (
                 has("W_E[t]"),
                 "t is a token's id, p its position counted from 0, s its segment.",
                 "t 是词元的编号，p 是从 0 起的位置，s 是所在的段。",
+            ),
+            (
+                has("cᵢ ="),
+                "Padding has no position: c is a token's place among those that are counted, from 1 on, and 0 for padding.",
+                "填充词元没有位置：c 是词元在计数的词元中的序号，从 1 起；填充词元的 c 为 0。",
+            ),
+            (
+                has("last_but_"),
+                "The row that is read is the last one whose token is not padding.",
+                "读取的是最后一个非填充词元所在的行。",
             ),
             (
                 has("LN(") || has("RMS("),

@@ -79,6 +79,8 @@ struct Given {
     /// Columns, or ids, from and to which the line holds.
     range: Option<(usize, usize)>,
     pairs: Option<Pairs>,
+    /// The token that is not counted.
+    padding: Option<u32>,
     magnitude: f64,
     masks: Vec<Mask>,
 }
@@ -128,6 +130,13 @@ impl Given {
                 given.masks.push(Mask::Local);
             } else if text == "gᵢ" {
                 given.masks.push(Mask::Global);
+            } else if let Some(rest) = text.strip_prefix("cᵢ = [tᵢ ≠ ") {
+                let padding = rest.split_once(']').and_then(|(id, _)| id.parse().ok());
+                let padding: u32 = padding.ok_or_else(|| format!("{text:?} names no token"))?;
+                if *text != format!("cᵢ = [tᵢ ≠ {padding}] · Σ_(j ≤ i) [tⱼ ≠ {padding}]") {
+                    return Err(format!("{text:?} counts otherwise"));
+                }
+                given.padding = Some(padding);
             } else if let Some((from, to)) = text.split_once(" ≤ k < ").or(text.split_once(" ≤ t < ")) {
                 given.range = Some((whole(from)?, whole(to)?));
             } else {
@@ -164,7 +173,12 @@ pub fn evaluate(text: &str, world: &World) -> Result<Array, String> {
 /// `P[p, 2i] = sin θ, P[p, 2i + 1] = cos θ, θ = p / 10000^(2i / 8)`.
 fn waves(text: &str, world: &World) -> Result<Array, String> {
     let parts = parse::split(text, ',');
-    let [sine, cosine, angle] = &parts[..] else { return Err(format!("{text:?}")) };
+    let [sine, cosine, angle, conditions @ ..] = &parts[..] else { return Err(format!("{text:?}")) };
+    let (zeros, conditions) = match conditions {
+        [conditions @ .., last] if last == "0 where c = 0" => (true, conditions),
+        conditions => (false, conditions),
+    };
+    let given = Given::of(conditions)?;
     let column = |part: &str, wave: &str| -> Result<(usize, usize), String> {
         let inside = part.split_once("[p, ").and_then(|(_, rest)| rest.split_once(&format!("] = {wave} θ")));
         let inside = inside.ok_or_else(|| format!("{part:?} is no {wave}"))?.0;
@@ -192,13 +206,21 @@ fn waves(text: &str, world: &World) -> Result<Array, String> {
         }
         None => (place, f64::INFINITY),
     };
-    let start =
-        place.trim_matches(|c| matches!(c, '(' | ')')).trim_start_matches("p").trim_start_matches(" + ");
-    let start = if start.is_empty() { 0.0 } else { real(start)? };
+    let place = place.trim_matches(|c| matches!(c, '(' | ')'));
+    let counts = place.starts_with('c');
+    let start = place.trim_start_matches(['p', 'c']).trim_start_matches(" + ").replace("− ", "-");
+    let start = if start.is_empty() { 0.0 } else { real(start.trim())? };
+    if counts != given.padding.is_some() {
+        return Err(format!("{text:?} does not say what c is"));
+    }
     let [rows, columns] = world.shape[..] else { return Err("waves are no matrix".to_owned()) };
     let mut found = Array::tabulate(rows, columns, |_, _| 0.0);
     for p in 0..rows {
-        let place = (p as f64 + start).min(most);
+        let counted = given.padding.map_or(p, |padding| world.counted(p, padding));
+        if zeros && counted == 0 {
+            continue;
+        }
+        let place = (counted as f64 + start).min(most);
         for i in 0..columns / 2 {
             let theta = place / base.powf(times * i as f64 / below);
             found.data[p * columns + step * i + first] = theta.sin();
@@ -209,6 +231,15 @@ fn waves(text: &str, world: &World) -> Result<Array, String> {
 }
 
 impl World {
+    /// The place of row `row` among those whose token is not `padding`, from 1 on; 0 where its own is.
+    fn counted(&self, row: usize, padding: u32) -> usize {
+        if self.ids[row] == padding {
+            0
+        } else {
+            self.ids[..=row].iter().filter(|id| **id != padding).count()
+        }
+    }
+
     fn value(&self, expr: &Expr, given: &Given) -> Result<Array, String> {
         let value = |expr: &Expr| self.value(expr, given);
         match expr {
@@ -336,6 +367,7 @@ impl World {
                 "t" => id as usize,
                 "s" => self.types.get(row).map_or(0, |&kind| kind as usize),
                 "p" => row,
+                "c" => self.counted(row, given.padding.ok_or("nothing says what c is")?),
                 _ => return Err(format!("{what:?} is no index")),
             };
             let inside = given.range.is_none_or(|(from, to)| (from..to).contains(&number));
@@ -437,6 +469,12 @@ impl World {
             "Σ" => weigh(&|_, _| 1.0),
             "first" => weigh(&|i, _| f64::from(u8::from(i == 0))),
             "last" => weigh(&|i, rows| f64::from(u8::from(i + 1 == rows))),
+            name if name.starts_with("last_but_") => {
+                let padding: u32 =
+                    name["last_but_".len()..].parse().map_err(|_| format!("{name:?} names no token"))?;
+                let last = self.ids.iter().rposition(|id| *id != padding).unwrap_or(0);
+                weigh(&|i, _| f64::from(u8::from(i == last)))
+            }
             "mean" => weigh(&|_, rows| 1.0 / rows as f64),
             "weighted_mean" => weigh(&|i, rows| (i + 1) as f64 / (rows * (rows + 1)) as f64 * 2.0),
             "max" => {

@@ -13,7 +13,7 @@ use glassformer_formula::{Dense, Formula, Head, Input, Norm, Pool, Pooler, Side,
 use glassformer_weights::{Ctranslate2, Dtype, Weights};
 use serde_json::{Map, Value, json};
 
-use crate::family::nearest;
+use crate::family::unknown;
 use crate::{Config, Error, Family};
 use scalars::SKIPPED;
 
@@ -40,10 +40,7 @@ pub(crate) fn read(path: &str, weights: &Weights, model: &Ctranslate2) -> Result
     let name = model.spec();
     let Some((_, newest)) = SPECS.iter().find(|(known, _)| *known == name) else {
         let known = SPECS.iter().map(|(known, _)| *known);
-        return Err(Error::Unknown {
-            name: name.to_owned(),
-            nearest: nearest(known, name).unwrap_or_default().to_owned(),
-        });
+        return Err(unknown(known, name));
     };
     let config = match model.config()? {
         None => Config::of(Map::new()),

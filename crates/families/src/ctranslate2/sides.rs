@@ -1,7 +1,7 @@
 //! An encoder or a decoder of a CTranslate2 model, as its tensors tell.
 
 use glassformer_formula::{
-    Attention, Depth, FeedForward, Heads, InputScale, Mix, Norm, NormSites, Pairing, Position,
+    Attention, Counting, Depth, FeedForward, Heads, InputScale, Mix, Norm, NormSites, Pairing, Position,
     ProjectionBias, Reach, Reads, Rotary, Scale, Scaling, Side, Spread, Stack, Sublayer, Tokens, When,
 };
 
@@ -175,11 +175,22 @@ impl Spec<'_> {
             return Ok(Position::Buckets { count, max_distance });
         }
         if self.has(&stored) {
-            return Ok(Position::Learned { max: self.matrix(&stored)?.0, offset: 0 });
+            return Ok(Position::Learned {
+                max: self.matrix(&stored)?.0,
+                offset: 0,
+                counting: Counting::Every,
+            });
         }
         // Without a table they are computed as OpenNMT does: counted from 1, and the slowest reaches its base.
         let (layout, spread) = (Pairing::Halves, Spread::Closed);
-        Ok(Position::Sinusoidal { base: 10_000.0, layout, spread, offset: 1, when: When::Once })
+        Ok(Position::Sinusoidal {
+            base: 10_000.0,
+            layout,
+            spread,
+            offset: 1,
+            when: When::Once,
+            counting: Counting::Every,
+        })
     }
 
     fn rotary(&self, own: &str, turning: usize) -> Result<Rotary, Error> {

@@ -4,7 +4,8 @@ use super::blocks::attentions;
 use super::{Place, Report, limits};
 use crate::half::Half;
 use crate::types::{
-    Attention, Biases, Depth, Heads, Position, Reach, Rotary, Scaling, Side, Source, Spread, Stack, When,
+    Attention, Biases, Counting, Depth, Heads, Input, Position, Reach, Rotary, Scaling, Side, Source, Spread,
+    Stack, When,
 };
 
 pub(super) fn check(report: &mut Report, place: &Place<'_>, side: &Side) {
@@ -25,13 +26,15 @@ fn one(report: &mut Report, place: &Place<'_>, side: &Side, of: (&str, &Position
     let stack = &side.stack;
     match position {
         Position::None | Position::Together(_) => {}
-        Position::Sinusoidal { base, layout: _, spread, offset, when } => {
+        Position::Sinusoidal { base, layout: _, spread, offset, when, counting } => {
             let at = format!("{at}.sinusoidal");
+            counted(report, &at, side, (*counting, None));
             wavelength(report, &format!("{at}.base"), *base);
             report.size_or_none(format!("{at}.offset"), *offset, limits::ROWS);
             sinusoid(report, &at, side, (*spread, *when));
         }
-        Position::Learned { max, offset } => {
+        Position::Learned { max, offset, counting } => {
+            counted(report, &format!("{at}.learned"), side, (*counting, Some(*offset)));
             report.size(format!("{at}.learned.max"), *max, limits::ROWS);
             report.size_or_none(format!("{at}.learned.offset"), *offset, limits::ROWS);
         }
@@ -58,6 +61,19 @@ fn one(report: &mut Report, place: &Place<'_>, side: &Side, of: (&str, &Position
             }
             transformer_xl(report, place, &at, stack, *memory);
         }
+    }
+}
+
+/// What is not counted is a token, and where there is a table, it has the row before the others.
+fn counted(report: &mut Report, at: &str, side: &Side, of: (Counting, Option<usize>)) {
+    let (Counting::But(_), offset) = of else { return };
+    if matches!(side.input, Input::Patches(_)) {
+        let why = "leaves out tokens, and the input has patches";
+        report.refuse(format!("{at}.counting"), why, "write counting = \"every\", or leave it out");
+    }
+    if offset == Some(0) {
+        let why = "leaves out tokens, which need a row of the table before that of position 0";
+        report.refuse(format!("{at}.counting"), why, "write offset = 1 or more");
     }
 }
 

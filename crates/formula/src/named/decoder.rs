@@ -2,8 +2,8 @@
 
 use super::{Size, angles, attend, attention, layer_norm, plain, post_norm, pre_norm, split, tokens, words};
 use crate::types::{
-    Activation, Attention, Biases, Clusters, Depth, FeedForward, Formula, Head, Input, InputScale, Mix, Norm,
-    Position, ProjectionBias, Reach, Reads, Rotary, Side, Source, Stack, Start, Tokens,
+    Activation, Attention, Biases, Clusters, Counting, Depth, FeedForward, Formula, Head, Input, InputScale,
+    Mix, Norm, Position, ProjectionBias, Reach, Reads, Rotary, Side, Source, Stack, Start, Tokens,
 };
 
 /// GPT-2 (Radford et al. 2019): pre-norm, learned positions.
@@ -25,7 +25,7 @@ pub(super) fn gpt2_side(size: Size, sources: &[Source]) -> Side {
         stack: Stack {
             width: size.width,
             depth: Depth::Layers(size.layers),
-            position: Position::Learned { max: size.length, offset: 0 },
+            position: Position::Learned { max: size.length, offset: 0, counting: Counting::Every },
             block: pre_norm(norm, mixes),
             others: Vec::new(),
             final_norm: Some(norm),

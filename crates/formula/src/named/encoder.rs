@@ -2,9 +2,9 @@
 
 use super::{Size, angles, attend, attention, layer_norm, plain, post_norm, pre_norm, split, tokens};
 use crate::types::{
-    Activation, Attention, Dense, Depth, FeedForward, Formula, Global, Head, Input, Lead, Mix, Norm, Other,
-    Patches, Pattern, Pool, Pooler, Position, ProjectionBias, Reach, Sharing, Side, Source, Stack, Then,
-    Tokens,
+    Activation, Attention, Counting, Dense, Depth, FeedForward, Formula, Global, Head, Input, Lead, Mix,
+    Norm, Other, Patches, Pattern, Pool, Pooler, Position, ProjectionBias, Reach, Sharing, Side, Source,
+    Stack, Then, Tokens,
 };
 
 /// BERT (Devlin et al. 2018): learned positions, token types and a pooler, filling in masked words.
@@ -78,7 +78,9 @@ pub fn mpnet(size: Size) -> Formula {
 }
 
 fn learned(size: Size, offset: usize) -> Position {
-    Position::Learned { max: size.length, offset }
+    // What begins after a padding token's row does not count that token.
+    let counting = offset.checked_sub(1).map_or(Counting::Every, |padding| Counting::But(padding as u32));
+    Position::Learned { max: size.length, offset, counting }
 }
 
 fn bert_side(size: Size, position: Position, pattern: Pattern, epsilon: f32) -> Side {

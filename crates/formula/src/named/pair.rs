@@ -7,8 +7,8 @@ use super::{
     tokens, words,
 };
 use crate::types::{
-    Activation, Attention, Depth, FeedForward, Formula, Input, InputScale, Mix, Norm, NormSites, Pairing,
-    Position, ProjectionBias, Reach, Scale, Side, Source, Spread, Stack, Table, Tokens, When,
+    Activation, Attention, Counting, Depth, FeedForward, Formula, Input, InputScale, Mix, Norm, NormSites,
+    Pairing, Position, ProjectionBias, Reach, Scale, Side, Source, Spread, Stack, Table, Tokens, When,
 };
 
 /// T5 (Raffel et al. 2019), in its later form with a gated feed and a `W_o` of its own: pre-norm RMS, bucketed distances,
@@ -45,7 +45,7 @@ pub fn t5(size: Size) -> Formula {
 /// BART (Lewis et al. 2019): GELU, learned positions and a norm of the embeddings.
 pub fn bart(size: Size) -> Formula {
     let input = Tokens { norm: Some(layer_norm(1e-5)), ..tokens(size.vocabulary) };
-    let position = Position::Learned { max: size.length, offset: 2 };
+    let position = Position::Learned { max: size.length, offset: 2, counting: Counting::Every };
     two_sides(size, &input, &position, Activation::Gelu)
 }
 
@@ -64,6 +64,7 @@ pub fn m2m100(size: Size) -> Formula {
         spread: Spread::Closed,
         offset: 2,
         when: When::Once,
+        counting: Counting::Every,
     };
     let mut formula = two_sides(size, &input, &position, Activation::Relu);
     for side in [&mut formula.source, &mut formula.target].into_iter().flatten() {

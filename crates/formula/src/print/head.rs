@@ -116,7 +116,7 @@ fn linear(x: Expr, index: &'static str, bias: bool) -> Expr {
 pub(super) fn pool_word(pool: &Pool) -> &'static str {
     match pool {
         Pool::First => "first",
-        Pool::Last => "last",
+        Pool::Last | Pool::LastBut(_) => "last",
         Pool::Mean => "mean",
         Pool::MeanRoot => "rootmean",
         Pool::WeightedMean => "weightedmean",

@@ -122,6 +122,8 @@ pub enum Pool {
     First,
     /// The last one.
     Last,
+    /// The last one whose token is not this; the first one where there is none.
+    LastBut(u32),
     /// Their mean.
     Mean,
     /// Their sum over the root of their number.
@@ -139,9 +141,13 @@ impl Pool {
     pub fn parts(&self) -> &[Self] {
         match self {
             Self::Together(parts) => parts,
-            Self::First | Self::Last | Self::Mean | Self::MeanRoot | Self::WeightedMean | Self::Max => {
-                std::slice::from_ref(self)
-            }
+            Self::First
+            | Self::Last
+            | Self::LastBut(_)
+            | Self::Mean
+            | Self::MeanRoot
+            | Self::WeightedMean
+            | Self::Max => std::slice::from_ref(self),
         }
     }
 }

@@ -28,6 +28,9 @@ pub enum Position {
         /// When they are added.
         #[serde(default)]
         when: When,
+        /// Which tokens are counted; a row without a position gets zeros.
+        #[serde(default, skip_serializing_if = "Counting::is_every")]
+        counting: Counting,
     },
     /// A learned row for each position, added to the input.
     Learned {
@@ -36,6 +39,9 @@ pub enum Position {
         /// The table's row of position 0 (BART: 2).
         #[serde(default)]
         offset: usize,
+        /// Which tokens are counted; a row without a position gets the table's row before `offset`.
+        #[serde(default, skip_serializing_if = "Counting::is_every")]
+        counting: Counting,
     },
     /// Queries and keys are rotated by an angle that grows with their position (RoPE, Su et al. 2021).
     Rotary(Rotary),
@@ -110,6 +116,24 @@ impl Position {
             | Self::Buckets { .. }
             | Self::TransformerXl { .. } => std::slice::from_ref(self),
         }
+    }
+}
+
+/// Which tokens of a sequence its positions count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Counting {
+    /// Every one: row i is at position i.
+    #[default]
+    Every,
+    /// All but those with this id, padding, which have no position (RoBERTa, M2M100).
+    But(u32),
+}
+
+impl Counting {
+    #[allow(clippy::trivially_copy_pass_by_ref, reason = "serde asks for it so")]
+    fn is_every(&self) -> bool {
+        *self == Self::Every
     }
 }
 

@@ -7,9 +7,9 @@ mod position;
 
 use glassformer_formula::named::{Original, Size, bert, gpt2, original};
 use glassformer_formula::{
-    Activation, Attention, Biases, Depth, FeedForward, Formula, Head, Input, Mix, NAMES, Norm, NormSites,
-    Other, Pairing, Pool, Pooler, Position, Reach, Reads, Rotary, Scale, Scaling, Side, Stack, Start,
-    Sublayer, Tokens, named,
+    Activation, Attention, Biases, Counting, Depth, FeedForward, Formula, Head, Input, Mix, NAMES, Norm,
+    NormSites, Other, Pairing, Pool, Pooler, Position, Reach, Reads, Rotary, Scale, Scaling, Side, Stack,
+    Start, Sublayer, Tokens, named,
 };
 
 const SMALL: Size = Size { width: 64, heads: 4, hidden: 256, layers: 2, vocabulary: 100, length: 32 };
@@ -129,10 +129,10 @@ fn impossible_sizes_are_refused() {
             stack(f).block = vec![sublayer; 65];
         }),
         case(base(), "target.stack.position.learned.max", "is 0", |f| {
-            stack(f).position = Position::Learned { max: 0, offset: 0 };
+            stack(f).position = Position::Learned { max: 0, offset: 0, counting: Counting::Every };
         }),
         case(base(), "target.stack.position.learned.offset", "cannot be meant", |f| {
-            stack(f).position = Position::Learned { max: 1, offset: usize::MAX };
+            stack(f).position = Position::Learned { max: 1, offset: usize::MAX, counting: Counting::Every };
         }),
         case(base(), "head.classes.count", "is 0", |f| {
             f.pooler = Some(Pooler::of(Pool::Last));

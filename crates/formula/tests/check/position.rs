@@ -2,8 +2,8 @@
 
 use glassformer_formula::named::{bert, gpt2, llama};
 use glassformer_formula::{
-    Biases, Depth, Formula, Heads, Mix, Pairing, Pattern, Position, Rotary, Scaling, Sharing, Spread, Start,
-    When,
+    Biases, Counting, Depth, Formula, Heads, Mix, Pairing, Pattern, Position, Rotary, Scaling, Sharing,
+    Spread, Start, When,
 };
 
 use crate::{SMALL, angles, attend, case, own, refused, source, stack, target, tokens};
@@ -11,7 +11,10 @@ use crate::{SMALL, angles, attend, case, own, refused, source, stack, target, to
 #[test]
 fn squeezed_rows_have_no_distance() {
     let buckets = || Position::Buckets { count: 32, max_distance: 128 };
-    let together = Position::Together(vec![Position::Learned { max: 32, offset: 0 }, buckets()]);
+    let together = Position::Together(vec![
+        Position::Learned { max: 32, offset: 0, counting: Counting::Every },
+        buckets(),
+    ]);
     let positions = [Position::Rotary(angles(10_000.0)), Position::Alibi, buckets(), together];
     let at = "source.stack.block[0].mix.attend.pattern.low_rank";
     let squeezed = |position| {
@@ -31,6 +34,7 @@ fn impossible_positions_are_refused() {
         spread: Spread::Open,
         offset: 0,
         when,
+        counting: Counting::Every,
     };
     let buckets = |count, max_distance| Position::Buckets { count, max_distance };
     let xl = Position::TransformerXl { memory: 8, biases: Biases::Layer, clamp: None, start: Start::Empty };
@@ -91,6 +95,7 @@ fn impossible_positions_are_refused() {
                 spread: Spread::Closed,
                 offset: 0,
                 when: When::Once,
+                counting: Counting::Every,
             };
         }),
         case(bert(SMALL), "source.stack.position.sinusoidal", "width 15 is odd", |f| {
@@ -162,7 +167,7 @@ fn impossible_rotations_are_refused() {
 
 #[test]
 fn ways_that_meet_in_one_place_are_refused() {
-    let learned = || Position::Learned { max: 32, offset: 0 };
+    let learned = || Position::Learned { max: 32, offset: 0, counting: Counting::Every };
     let buckets = || Position::Buckets { count: 32, max_distance: 128 };
     let turning = || Position::Rotary(angles(10_000.0));
     let xl =

@@ -3,8 +3,8 @@
 use glassformer_formula::named::{Size, albert, gpt2, transformer_xl};
 use glassformer_formula::print::unicode;
 use glassformer_formula::{
-    Activation, Biases, Clusters, Dense, Depth, Head, Norm, Other, Pairing, Pool, Pooler, Position, Reads,
-    Rotary, Scaling, Start, Then,
+    Activation, Biases, Clusters, Counting, Dense, Depth, Head, Norm, Other, Pairing, Pool, Pooler, Position,
+    Reads, Rotary, Scaling, Start, Then,
 };
 
 use crate::{SMALL, changed, defines};
@@ -56,7 +56,11 @@ fn groups_are_blocks_of_repeated_blocks() {
 #[test]
 fn several_positions_show_together() {
     let rotary = Rotary { base: 10_000.0, size: None, layout: Pairing::Halves, scaling: Scaling::None };
-    let parts = vec![Position::Learned { max: 32, offset: 0 }, Position::Rotary(rotary), Position::Alibi];
+    let parts = vec![
+        Position::Learned { max: 32, offset: 0, counting: Counting::Every },
+        Position::Rotary(rotary),
+        Position::Alibi,
+    ];
     let mut formula = gpt2(SMALL);
     formula.target.as_mut().unwrap().stack.position = Position::Together(parts);
     formula.check().unwrap();

@@ -1,7 +1,6 @@
 //! Rows of a table, chosen by ids: embeddings ("gather").
 
-use super::sinusoid::position;
-use super::{Gradient, LookupGrad, Operation, Site, arity};
+use super::{Counting, Gradient, LookupGrad, Operation, Site, arity};
 use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World};
 
 /// What chooses the row.
@@ -20,12 +19,14 @@ pub enum Ids {
     },
     /// The token's type.
     Types(Side),
-    /// The token's position, counted from `offset`.
+    /// The token's position, counted from `offset`; a token without one has the row before that.
     Positions {
         /// Whose.
         side: Side,
         /// The table's row of position 0.
         offset: usize,
+        /// Which tokens are counted.
+        counting: Counting,
     },
 }
 
@@ -49,7 +50,10 @@ impl Ids {
                 (from..to).contains(&token).then(|| token - from)
             }
             Self::Types(side) => Some(batch.side(side).types.get(row).map_or(0, |&t| t as usize)),
-            Self::Positions { side, offset } => Some(offset + position(batch, side, row)),
+            Self::Positions { side, offset, counting } => {
+                let position = counting.position(batch, side, row);
+                Some(position.map_or(offset.saturating_sub(1), |position| offset + position))
+            }
         }
     }
 
@@ -63,10 +67,10 @@ impl Ids {
             Self::Tokens(_) => listed(&packed.tokens),
             Self::Cluster { .. } => None,
             Self::Types(_) => listed(&packed.types),
-            Self::Positions { offset, .. } => packed.spans.iter().find_map(|span| {
-                let last = offset + span.past + span.len - 1;
-                (last >= bound).then_some((span.start + span.len - 1, last))
-            }),
+            Self::Positions { offset, counting, .. } => {
+                let beyond = counting.beyond(packed, bound.saturating_sub(offset));
+                beyond.map(|(row, position)| (row, offset + position))
+            }
         }
     }
 }
@@ -108,7 +112,8 @@ impl Operation for Lookup {
             Ids::Tokens(Side::Target),
             Ids::Types(Side::Source),
             Ids::Cluster { side: Side::Target, from: 2, to: 4 },
-            Ids::Positions { side: Side::Target, offset: 2 },
+            Ids::Positions { side: Side::Target, offset: 2, counting: Counting::Every },
+            Ids::Positions { side: Side::Target, offset: 2, counting: Counting::But(1) },
         ]
         .map(|ids| Case::new(Self { ids }, &[table]))
         .into()

@@ -1,7 +1,7 @@
 //! One row for each sequence: what classifiers and embeddings read.
 
 use super::{Gradient, Operation, PoolGrad, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Sample, Shape, Side, Span, World};
+use crate::{Array, Builder, Case, Error, Packed, Rows, Sample, Shape, Side, Span, World};
 
 /// What is read off the rows of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -10,6 +10,8 @@ pub enum Pooling {
     First,
     /// The last.
     Last,
+    /// The last whose token is not this one; the first where there is none (a decoder that classifies padded texts).
+    LastBut(u32),
     /// The mean of all.
     Mean,
     /// Their sum over the root of their number.
@@ -21,27 +23,43 @@ pub enum Pooling {
 }
 
 impl Pooling {
-    /// How much row `i` of a sequence counts, or nothing where that hangs on its numbers.
-    pub fn weight(self, span: &Span, i: usize) -> Option<f64> {
+    /// How much row `i` of the sequence `span` counts, or nothing where that hangs on its numbers.
+    pub fn weight(self, packed: &Packed, span: &Span, i: usize) -> Option<f64> {
+        if let Some(one) = self.one(packed, span) {
+            return Some(f64::from(u8::from(i == one)));
+        }
         let sum = |count: usize| count as f64 * (count as f64 + 1.0) / 2.0;
         let rows = (span.len - span.unpooled) as f64;
         Some(match self {
-            Self::Max => return None,
+            Self::First | Self::Last | Self::LastBut(_) | Self::Max => return None,
             _ if i < span.unpooled => 0.0,
-            Self::First => f64::from(u8::from(i == span.unpooled)),
-            Self::Last => f64::from(u8::from(i + 1 == span.len)),
             Self::Mean => 1.0 / rows,
             Self::MeanRoot => 1.0 / rows.sqrt(),
             Self::WeightedMean => (i + 1) as f64 / (sum(span.len) - sum(span.unpooled)),
         })
     }
 
+    /// The row of the sequence that is read alone, where one is.
+    pub fn one(self, packed: &Packed, span: &Span) -> Option<usize> {
+        match self {
+            Self::First => Some(span.unpooled),
+            Self::Last => Some(span.len - 1),
+            Self::LastBut(padding) => {
+                let tokens = packed.tokens.get(span.start..span.start + span.len);
+                let last = tokens.map_or(Some(span.len - 1), |ids| ids.iter().rposition(|&id| id != padding));
+                Some(last.unwrap_or(0).max(span.unpooled))
+            }
+            Self::Mean | Self::MeanRoot | Self::WeightedMean | Self::Max => None,
+        }
+    }
+
     /// Every one of them, alone and beside others.
     pub(super) fn samples() -> Vec<Vec<Self>> {
-        use Pooling::{First, Last, Max, Mean, MeanRoot, WeightedMean};
+        use Pooling::{First, Last, LastBut, Max, Mean, MeanRoot, WeightedMean};
         vec![
             vec![First],
             vec![Last],
+            vec![LastBut(1)],
             vec![Mean],
             vec![Max],
             vec![MeanRoot, WeightedMean],
@@ -76,13 +94,13 @@ impl Operation for Pool {
     }
 
     fn reference(&self, inputs: &[&Array], world: &mut World<'_>) -> Vec<Array> {
-        let spans = &world.batch.side(self.side).spans;
+        let packed = world.batch.side(self.side);
         let x = inputs[0];
-        vec![Array::tabulate(spans.len(), x.width * self.poolings.len(), |s, j| {
-            let (span, pooling) = (&spans[s], self.poolings[j / x.width]);
+        vec![Array::tabulate(packed.spans.len(), x.width * self.poolings.len(), |s, j| {
+            let (span, pooling) = (&packed.spans[s], self.poolings[j / x.width]);
             let number = |i: usize| x.at(span.start + i, j % x.width);
             let most = || (span.unpooled..span.len).map(number).fold(f64::NEG_INFINITY, f64::max);
-            let sum: Option<f64> = (0..span.len).map(|i| Some(pooling.weight(span, i)? * number(i))).sum();
+            let sum: Option<f64> = (0..span.len).map(|i| Some(pooling.weight(packed, span, i)? * number(i))).sum();
             sum.unwrap_or_else(most)
         })]
     }

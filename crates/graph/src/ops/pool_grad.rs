@@ -36,7 +36,7 @@ impl Operation for PoolGrad {
                     };
                     let largest = (span.unpooled..span.len).fold(span.unpooled, first_of);
                     for i in 0..span.len {
-                        let weight = pooling.weight(span, i).unwrap_or(f64::from(u8::from(i == largest)));
+                        let weight = pooling.weight(packed, span, i).unwrap_or(f64::from(u8::from(i == largest)));
                         dx.row_mut(span.start + i)[j] += weight * dy.at(s, k * x.width + j);
                     }
                 }

@@ -1,7 +1,7 @@
 //! Sines and cosines of positions (Vaswani et al. 2017; "positional encoding").
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Batch, Builder, Case, Error, Packed, Rows, Shape, Side, World};
 
 /// Where the two numbers of a pair stand in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,13 +42,58 @@ pub struct Wave {
     pub pairing: Pairing,
 }
 
-/// `y[p, pairᵢ] = (sin, cos)(p / wavelengthᵢ)`, where p is the row's position.
+/// Which tokens of a sequence its positions count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counting {
+    /// Every one: row i is at position i.
+    #[default]
+    Every,
+    /// All but those with this id, which have no position (fairseq, RoBERTa, M2M100). Rows of earlier runs count, whatever they
+    /// were.
+    But(u32),
+}
+
+impl Counting {
+    /// The position of row `row` of `side`, if it has one.
+    pub fn position(self, batch: &Batch<'_>, side: Side, row: usize) -> Option<usize> {
+        let packed = batch.side(side);
+        let span = packed.spans[packed.spans.partition_point(|span| span.start + span.len <= row)];
+        match self {
+            Self::Every => Some(span.past + row - span.start),
+            Self::But(padding) => {
+                let counted = |&&id: &&u32| id != padding;
+                let before = packed.tokens.get(span.start..row)?.iter().filter(counted).count();
+                packed.tokens.get(row).filter(counted).map(|_| span.past + before)
+            }
+        }
+    }
+
+    /// The first row of a sequence whose position is not below `bound`, with its position.
+    pub(super) fn beyond(self, packed: &Packed, bound: usize) -> Option<(usize, usize)> {
+        packed.spans.iter().find_map(|span| match self {
+            Self::Every => {
+                let last = span.past + span.len - 1;
+                (last >= bound).then_some((span.start + span.len - 1, last))
+            }
+            Self::But(padding) => {
+                let rows = packed.tokens.get(span.start..span.start + span.len)?.iter().enumerate();
+                let counted = rows.filter(|(_, id)| **id != padding);
+                let mut placed = counted.enumerate().map(|(n, (i, _))| (span.start + i, span.past + n));
+                placed.find(|&(_, position)| position >= bound)
+            }
+        })
+    }
+}
+
+/// `y[p, pairᵢ] = (sin, cos)(p / wavelengthᵢ)`, where p is the row's position; a row without one is zero.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sinusoid {
     /// Whose positions: tokens count on from their past, distances and fixed rows from 0.
     pub rows: Rows,
     /// The position of row 0.
     pub start: usize,
+    /// Which tokens are counted, where they are.
+    pub counting: Counting,
     /// Numbers per row.
     pub width: usize,
     /// The waves.
@@ -58,10 +103,10 @@ pub struct Sinusoid {
 }
 
 impl Sinusoid {
-    /// The position of row `row` of `batch`.
-    pub fn position(&self, batch: &Batch<'_>, row: usize) -> usize {
+    /// The position of row `row` of `batch`, if it has one.
+    pub fn position(&self, batch: &Batch<'_>, row: usize) -> Option<usize> {
         let place = match self.rows {
-                Rows::Tokens(side) => position(batch, side, row),
+                Rows::Tokens(side) => self.counting.position(batch, side, row)?,
                 Rows::Fixed(_)
                 | Rows::Memory(_)
                 | Rows::Recalled(_)
@@ -71,7 +116,7 @@ impl Sinusoid {
                 | Rows::Distances(_)
                 | Rows::Pairs(_) => row,
             };
-        (self.start + place).min(self.clamp.unwrap_or(usize::MAX))
+        Some((self.start + place).min(self.clamp.unwrap_or(usize::MAX)))
     }
 
     /// The angle of pair `i` at `position`.
@@ -107,8 +152,9 @@ impl Operation for Sinusoid {
     fn reference(&self, _: &[&Array], world: &mut World<'_>) -> Vec<Array> {
         let mut y = Array::zeros(world.batch.count(self.rows), self.width);
         for row in 0..y.rows {
+            let Some(position) = self.position(world.batch, row) else { continue };
             for i in 0..self.width / 2 {
-                let angle = self.angle(self.position(world.batch, row), i);
+                let angle = self.angle(position, i);
                 let (a, b) = self.wave.pairing.columns(i, self.width);
                 y.row_mut(row)[a] = angle.sin();
                 y.row_mut(row)[b] = angle.cos();
@@ -120,13 +166,17 @@ impl Operation for Sinusoid {
     fn cases() -> Vec<Case> {
         let op = |rows, start, pairing| {
             let wave = Wave { base: 10_000.0, spread: Spread::Open, pairing };
-            Self { rows, start, width: 6, wave, clamp: None }
+            Self { rows, start, counting: Counting::Every, width: 6, wave, clamp: None }
         };
         let wave = Wave { base: 100.0, spread: Spread::Closed, pairing: Pairing::Halves };
         vec![
             Case::new(op(Rows::Tokens(Side::Target), 0, Pairing::Interleaved), &[]),
             Case::new(op(Rows::Tokens(Side::Source), 2, Pairing::Halves), &[]),
             Case::new(op(Rows::Distances(Side::Target), 0, Pairing::Halves), &[]),
+            Case::new(
+                Self { counting: Counting::But(1), ..op(Rows::Tokens(Side::Target), 2, Pairing::Halves) },
+                &[],
+            ),
             Case::new(op(Rows::Fixed(1), 3, Pairing::Interleaved), &[]),
             Case::new(Self { wave, clamp: Some(4), ..op(Rows::Distances(Side::Target), 0, Pairing::Halves) }, &[]),
         ]

@@ -2,10 +2,10 @@
 #![allow(dead_code, reason = "each test file uses its own part")]
 
 use glassformer_formula::{
-    Activation, Attention, Biases, Clusters, Dense, Depth, FeedForward, Formula, Global, Head, Heads, Input,
-    InputScale, Lead, Mix, Norm, NormSites, Other, Pairing, Patches, Pattern, Pool, Pooler, Position,
-    ProjectionBias, Reach, Reads, Rotary, Scale, Scaling, Sharing, Side, Source, Spread, Stack, Start,
-    Sublayer, Table, Then, Tokens, When,
+    Activation, Attention, Biases, Clusters, Counting, Dense, Depth, FeedForward, Formula, Global, Head,
+    Heads, Input, InputScale, Lead, Mix, Norm, NormSites, Other, Pairing, Patches, Pattern, Pool, Pooler,
+    Position, ProjectionBias, Reach, Reads, Rotary, Scale, Scaling, Sharing, Side, Source, Spread, Stack,
+    Start, Sublayer, Table, Then, Tokens, When,
 };
 use glassformer_graph::{Batch, Graph, Leaf, Rows, Side as Half, Span};
 use glassformer_tensor::Random;
@@ -57,6 +57,7 @@ pub fn formula(random: &mut Random) -> Formula {
         (Pool::First, vec![]),
         (Pool::Last, vec![bent, norm, Then::Unit]),
         (Pool::Mean, vec![Then::Unit]),
+        (Pool::LastBut(1), vec![]),
         (Pool::MeanRoot, vec![]),
         (Pool::WeightedMean, vec![bent]),
         (Pool::Max, vec![]),
@@ -111,6 +112,7 @@ fn side(random: &mut Random, half: Half, width: usize, cross: bool) -> Side {
         others.push(Other { layers: vec![1], block });
     }
     let input = input(random, half, width);
+    let position = if matches!(input, Input::Patches(_)) { every(position) } else { position };
     let final_norm = optional_norm(random);
     Side { input, stack: Stack { width, depth, position, block, others, final_norm } }
 }
@@ -142,6 +144,26 @@ fn input(random: &mut Random, half: Half, width: usize) -> Input {
     })
 }
 
+/// A side that is read at once may leave tokens out of its positions; one that is written counts what it has stored.
+fn counting(half: Half, offset: usize) -> Counting {
+    match (half, offset) {
+        (Half::Source, 2) => Counting::But(1),
+        (Half::Source | Half::Target, _) => Counting::Every,
+    }
+}
+
+/// The same where there are no tokens to leave out.
+fn every(position: Position) -> Position {
+    let counting = Counting::Every;
+    match position {
+        Position::Learned { max, offset, .. } => Position::Learned { max, offset, counting },
+        Position::Sinusoidal { base, layout, spread, offset, when, .. } => {
+            Position::Sinusoidal { base, layout, spread, offset, when, counting }
+        }
+        other => other,
+    }
+}
+
 fn position(random: &mut Random, half: Half, depth: Depth, size: usize) -> Position {
     let layout = *random.pick(&[Pairing::Interleaved, Pairing::Halves]);
     match random.below(if half == Half::Target { 7 } else { 6 }) {
@@ -150,9 +172,14 @@ fn position(random: &mut Random, half: Half, depth: Depth, size: usize) -> Posit
             let repeated = matches!(depth, Depth::Shared { .. } | Depth::Adaptive { .. }) && coin(random);
             let when = if repeated { When::EveryStep } else { When::Once };
             let spread = *random.pick(&[Spread::Open, Spread::Closed]);
-            Position::Sinusoidal { base: 10_000.0, layout, spread, offset: random.below(3), when }
+            let offset = random.below(3);
+            let counting = counting(half, offset);
+            Position::Sinusoidal { base: 10_000.0, layout, spread, offset, when, counting }
         }
-        2 => Position::Learned { max: LONGEST + 1, offset: random.below(3) },
+        2 => {
+            let offset = random.below(3);
+            Position::Learned { max: LONGEST + 1, offset, counting: counting(half, offset) }
+        }
         3 => Position::Rotary(Rotary {
             base: 100.0,
             size: (size > 2 && coin(random)).then_some(size - 2),
@@ -174,7 +201,7 @@ fn position(random: &mut Random, half: Half, depth: Depth, size: usize) -> Posit
         4 => Position::Alibi,
         5 => {
             let buckets = Position::Buckets { count: 8, max_distance: 10 };
-            let learned = Position::Learned { max: LONGEST + 1, offset: 0 };
+            let learned = Position::Learned { max: LONGEST + 1, offset: 0, counting: Counting::Every };
             if coin(random) { buckets } else { Position::Together(vec![learned, buckets]) }
         }
         _ => Position::TransformerXl {

@@ -167,11 +167,11 @@ fn explain(message: &str) -> (String, String) {
         let kind = if first.starts_with("unknown field") { "key" } else { "value" };
         let hint = match nearest {
             Some(nearest) => format!("did you mean {nearest}? There are {}", expected.join(", ")),
-            None => "leave it out".to_owned(),
+            None => format!("there are {}", expected.join(", ")),
         };
         return (format!("the {kind} {found} is not known"), hint);
     }
-    (first.to_owned(), "`glassformer train --help` shows a whole configuration".to_owned())
+    (glassformer_tokens::in_words(first), "`glassformer train --help` shows a whole configuration".to_owned())
 }
 
 #[cfg(test)]
@@ -207,6 +207,15 @@ mod tests {
         assert!(error.contains("did you mean warmup?"), "{error}");
         let error = refused(&LEAST.replace("translate", "translation"));
         assert!(error.contains("did you mean translate?"), "{error}");
+    }
+
+    /// It was told of "struct Start" and "usize".
+    #[test]
+    fn a_wrong_value_is_told_without_the_names_of_types() {
+        for text in ["model = 3", "schedule = { steps = \"ten\", rate = 1e-3 }", "data = []"] {
+            let error = refused(&format!("out = \"out\"\nobjective = \"fill\"\n{text}"));
+            assert!(!["struct", "usize", "f64", "u64"].iter().any(|name| error.contains(name)), "{error}");
+        }
     }
 
     #[test]

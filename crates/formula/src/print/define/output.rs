@@ -43,13 +43,14 @@ pub(super) fn lines(lines: &mut Vec<Expr>, names: &Names<'_>) {
 
 fn pooled(pooler: &Pooler, width: usize) -> Expr {
     let meaning = |pool: &Pool| match pool {
-        Pool::First => " is the first row of a sequence",
-        Pool::Last => " is the last row of a sequence",
-        Pool::Mean => " is that of a sequence's rows",
-        Pool::MeanRoot => " is the sum of a sequence's rows over the root of their number",
-        Pool::WeightedMean => " is the mean of a sequence's rows where the i-th counts i times",
-        Pool::Max => " is the largest number of each column of a sequence's rows",
-        Pool::Together(_) => " stands side by side",
+        Pool::First => " is the first row of a sequence".to_owned(),
+        Pool::Last => " is the last row of a sequence".to_owned(),
+        Pool::LastBut(padding) => format!(" is the last row of a sequence whose token is not {padding}"),
+        Pool::Mean => " is that of a sequence's rows".to_owned(),
+        Pool::MeanRoot => " is the sum of a sequence's rows over the root of their number".to_owned(),
+        Pool::WeightedMean => " is the mean of a sequence's rows where the i-th counts i times".to_owned(),
+        Pool::Max => " is the largest number of each column of a sequence's rows".to_owned(),
+        Pool::Together(_) => " stands side by side".to_owned(),
     };
     let rows = pooler.pool.parts().iter().map(|part| row![pool_word(part), prose(meaning(part))]);
     let dense = pooler.dense.map(|_| shape(sub("W", "pool"), width, width));

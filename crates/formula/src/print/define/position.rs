@@ -3,7 +3,7 @@
 use crate::half::Half;
 use crate::print::expr::{Expr, Sign, at, call, float, over, prose, round, row, sub, sup};
 use crate::print::names::step_signal;
-use crate::types::{Formula, Pairing, Position, Rotary, Scaling, Side, Spread, When};
+use crate::types::{Counting, Formula, Pairing, Position, Rotary, Scaling, Side, Spread, When};
 
 /// What is added to the embeddings: `+ PE` or `+ P[p]`.
 pub(super) fn added(side: &Side) -> Vec<Expr> {
@@ -16,7 +16,9 @@ pub(super) fn added(side: &Side) -> Vec<Expr> {
             Position::Sinusoidal { when: When::Once, offset, .. } => {
                 sum.extend([Sign::Plus.into(), at("PE", later(offset))]);
             }
-            Position::Learned { max: _, offset } => sum.extend([Sign::Plus.into(), at("P", later(offset))]),
+            Position::Learned { max: _, offset, counting: _ } => {
+                sum.extend([Sign::Plus.into(), at("P", later(offset))])
+            }
             Position::Sinusoidal { when: When::EveryStep, .. }
             | Position::None
             | Position::Rotary(_)
@@ -37,9 +39,9 @@ fn later(offset: usize) -> Expr {
 /// The size of the learned table.
 pub(super) fn table(side: &Side) -> Option<Expr> {
     side.stack.position.parts().iter().find_map(|part| match *part {
-        Position::Learned { max, offset } => {
+        Position::Learned { max, offset, counting } => {
             let shape = super::shape("P", max.saturating_add(offset), side.input_width());
-            Some(row![Sign::Indent, shape])
+            Some(row![Sign::Indent, shape, prose(left_out(counting, "the row before"))])
         }
         Position::None
         | Position::Sinusoidal { .. }
@@ -51,6 +53,16 @@ pub(super) fn table(side: &Side) -> Option<Expr> {
     })
 }
 
+/// Which tokens positions do not count, and what those get.
+fn left_out(counting: Counting, instead: &str) -> String {
+    match counting {
+        Counting::Every => String::new(),
+        Counting::But(padding) => {
+            format!(", p counts the tokens that are not {padding}; {padding} has {instead}")
+        }
+    }
+}
+
 /// Sines and cosines over a row.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Wave {
@@ -58,24 +70,31 @@ pub(super) struct Wave {
     layout: Pairing,
     spread: Spread,
     width: usize,
+    counting: Counting,
 }
 
 impl Wave {
     /// Transformer-XL's, of the distance between two rows.
     pub(super) fn of_distances(width: usize) -> Self {
-        Self { base: 10_000.0, layout: Pairing::Halves, spread: Spread::Open, width }
+        Self {
+            base: 10_000.0,
+            layout: Pairing::Halves,
+            spread: Spread::Open,
+            width,
+            counting: Counting::Every,
+        }
     }
 }
 
 /// The sinusoids that a side adds, with the offset and the time.
 fn sinusoid_of(side: &Side) -> Option<(Wave, usize, When)> {
     side.stack.position.parts().iter().find_map(|part| match *part {
-        Position::Sinusoidal { base, layout, spread, offset, when } => {
+        Position::Sinusoidal { base, layout, spread, offset, when, counting } => {
             let width = match when {
                 When::Once => side.input_width(),
                 When::EveryStep => side.stack.width,
             };
-            Some((Wave { base, layout, spread, width }, offset, when))
+            Some((Wave { base, layout, spread, width, counting }, offset, when))
         }
         Position::None
         | Position::Learned { .. }
@@ -98,7 +117,8 @@ pub(super) fn sinusoids(lines: &mut Vec<Expr>, formula: &Formula) {
             (false, Half::Source) => " (encoder)",
             (false, Half::Target) => " (decoder)",
         };
-        lines.push(row![sinusoid("PE", "p", &wave), prose(whose)]);
+        let zeros = left_out(wave.counting, "zeros");
+        lines.push(row![sinusoid("PE", "p", &wave), prose(whose), prose(zeros)]);
         match when {
             When::Once => {}
             When::EveryStep => {
