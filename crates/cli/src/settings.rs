@@ -107,7 +107,7 @@ impl Settings {
             })?,
             threads: said.setting(&THREADS, globals.threads.map(|n| Some(usize::from(n))), None, |text| {
                 let number = text.parse().ok().filter(|n| (1..=args::MOST_THREADS).contains(n));
-                number.map(|n| Some(usize::from(n))).ok_or("a number from 1 to 1024")
+                number.map(Some).ok_or("a number from 1 to 1024")
             })?,
             dtype: said.setting(&DTYPE, globals.dtype, Dtype::Auto, |text| {
                 Dtype::from_str(text, false).map_err(|_| "auto, f32, bf16, int8, int4 or stored")
