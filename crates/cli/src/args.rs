@@ -88,7 +88,7 @@ pub struct Globals {
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]
     pub threads: Option<u16>,
     /// What weights are held and multiplied in; stored means as few bits as the file has; auto means f32, and stored for what
-    /// quantize wrote, except where ids go in or numbers come out
+    /// quantize wrote and for GGUF files that write texts, except where ids go in or numbers come out
     #[arg(long, global = true, value_enum)]
     pub dtype: Option<Dtype>,
     /// The instructions to compute with; the best of this machine if not given
@@ -330,6 +330,9 @@ pub struct Generate {
     /// A text that ends the text; may be repeated
     #[arg(long, value_name = "TEXT", conflicts_with_all = ["ids", "source_ids"])]
     pub stop: Vec<String>,
+    /// A prompt of what is not wanted, from which --guidance leads away; with --ids, its token ids
+    #[arg(long, value_name = "TEXT")]
+    pub negative: Option<String>,
     /// Leave out the end of sources that are too long, and the beginning of prompts, instead of refusing them
     #[arg(long, conflicts_with_all = ["ids", "source_ids"])]
     pub truncate: bool,

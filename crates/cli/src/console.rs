@@ -6,7 +6,7 @@ use std::path::Path;
 use std::thread::available_parallelism;
 
 use glassformer::explain::{Lang, Paint};
-use glassformer::weights::scheme;
+use glassformer::weights::{Format, scheme};
 use glassformer::{Backend, Cpu, Precision, Weights};
 
 use crate::args::{Color, Dtype, Globals, Language};
@@ -117,6 +117,11 @@ impl Console {
     /// What runs the model at `path`.
     pub fn backend(&self, path: &Path) -> Cpu {
         self.in_precision(if is_quantized(path) { Precision::Stored } else { Precision::F32 })
+    }
+
+    /// What runs the model at `path` to write texts: in the bits that it is stored in, where those are few.
+    pub fn writing_backend(&self, path: &Path) -> Cpu {
+        if is_quantized(path) || is_gguf(path) { self.quantized_backend() } else { self.exact_backend() }
     }
 
     /// What runs models that `quantize` wrote.
@@ -230,9 +235,15 @@ pub fn language(asked: Language) -> Lang {
     }
 }
 
-/// Whether `quantize` wrote the weights of the model at `path`. Blocks of GGUF are another matter: those who wrote them expect
-/// the reference's numbers, and activations in eight bits may turn a decision that was near.
+/// Whether `quantize` wrote the weights of the model at `path`. Blocks of GGUF are another matter where numbers come out: those who
+/// wrote them expect the reference's, and activations in eight bits may turn a decision that was near.
 pub fn is_quantized(path: &Path) -> bool {
     let file = path.join("model.safetensors");
     file.is_file() && Weights::open(file).is_ok_and(|weights| weights.metadata().contains_key(scheme::CODING))
+}
+
+/// Whether the model at `path` is a GGUF file, alone or in its folder.
+fn is_gguf(path: &Path) -> bool {
+    let alone = !path.join("config.json").exists() && !path.join("formula.toml").exists();
+    alone && Weights::open(path).is_ok_and(|weights| matches!(weights.format(), Format::Gguf(_)))
 }

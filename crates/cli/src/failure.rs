@@ -33,12 +33,22 @@ pub struct Failure {
     pub message: String,
     /// What to do.
     pub hint: String,
+    /// The task that the message begins with, where it is what a library calls it.
+    task: Option<&'static str>,
 }
 
 impl Failure {
     /// `message`, and `hint` as what to do.
     pub fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into() }
+        Self { message: message.into(), hint: hint.into(), task: None }
+    }
+
+    /// The same, told by the verb that the user typed: `chat` never says what `generate` needs.
+    pub fn of_verb(mut self, verb: &str) -> Self {
+        if let Some(rest) = self.task.and_then(|task| self.message.strip_prefix(task)) {
+            self.message = format!("{verb}{rest}");
+        }
+        self
     }
 
     /// An error whose own text says behind its last `; ` what to do. What says nothing of the kind is no fault of the user's.
@@ -169,8 +179,9 @@ impl From<tasks::Error> for Failure {
                 Self::new(error.to_string(), hint.clone())
             }
             tasks::Error::Long { .. } => Self::new(error.to_string(), "shorten it, or add --truncate"),
-            tasks::Error::Head { .. } => {
-                Self::new(error.to_string(), "`glassformer show MODEL` says what it can do")
+            tasks::Error::Head { task, .. } => {
+                let hint = "`glassformer show MODEL` says what it can do";
+                Self { task: Some(task), ..Self::new(error.to_string(), hint) }
             }
             tasks::Error::Vocabulary { .. } => {
                 Self::new(error.to_string(), "take the tokenizer that was published with the model")

@@ -150,5 +150,5 @@ pub fn exact_writer(path: Option<&Path>, console: &Console) -> Result<Writer, Fa
 /// Opens the model at `path` to write.
 pub fn writer(path: &Path, console: &Console) -> Result<Writer, Failure> {
     let checkpoint = checkpoint(path, console)?;
-    Ok(Writer::new(checkpoint, path, Arc::new(console.backend(path)))?)
+    Ok(Writer::new(checkpoint, path, Arc::new(console.writing_backend(path)))?)
 }

@@ -24,8 +24,8 @@ mod wrap;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use clap::error::ErrorKind;
+use clap::{CommandFactory, FromArgMatches};
 
 use args::{Args, Verb};
 use console::Console;
@@ -43,8 +43,8 @@ enum Done {
 }
 
 fn main() -> ExitCode {
-    let args = match Args::try_parse() {
-        Ok(args) => args,
+    let (args, verb) = match typed() {
+        Ok(typed) => typed,
         Err(stop) if stop.kind() == ErrorKind::DisplayVersion && version::is_detailed(std::env::args()) => {
             return tell(console::result(&version::details()));
         }
@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         Ok(Done::Negative) => ExitCode::from(failure::NEGATIVE),
         Ok(Done::Interrupted) => ExitCode::from(failure::INTERRUPTED),
         Err(failure) => {
-            console.fail(&failure);
+            console.fail(&failure.of_verb(&verb));
             ExitCode::from(failure::USAGE)
         }
     };
@@ -84,6 +84,13 @@ fn tell(done: Result<(), Failure>) -> ExitCode {
             ExitCode::from(failure::USAGE)
         }
     }
+}
+
+/// What was typed, and the verb in it.
+fn typed() -> Result<(Args, String), clap::Error> {
+    let matches = Args::command().try_get_matches()?;
+    let verb = matches.subcommand_name().unwrap_or_default().to_owned();
+    Ok((Args::from_arg_matches(&matches)?, verb))
 }
 
 fn run(args: &Args, console: &Console) -> Result<Done, Failure> {

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use glassformer::Model;
@@ -13,6 +15,9 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What is done within this time needs no bar.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How often a bar turns.
+const TICK: Duration = Duration::from_millis(100);
 
 /// Bytes of weights that a bar is told of at once. Rows are read one by one, and to tell of each took a fourteenth of the time from a start
 /// to the first token.
@@ -37,7 +42,33 @@ impl Progress {
 
     /// A count without an end.
     pub fn count(what: &str) -> Self {
-        Self::new(None, &format!("{{spinner}} {{pos}} {what}, {{per_sec}}"))
+        Self::new(None, &format!("{{spinner}} {{pos}} {what}, {{elapsed}}"))
+    }
+
+    /// Turns while `work` takes long: a single text may take minutes.
+    pub fn during<T>(&self, work: impl FnOnce() -> T) -> T {
+        let (done, under_way) = mpsc::channel::<()>();
+        let bar = self.bar.clone();
+        let turn = move || {
+            let mut patience = PATIENCE;
+            while under_way.recv_timeout(patience) == Err(RecvTimeoutError::Timeout) {
+                if bar.is_hidden() {
+                    bar.set_draw_target(ProgressDrawTarget::stderr()); // draws on a terminal alone
+                }
+                bar.tick();
+                patience = TICK;
+            }
+        };
+        let turning = thread::spawn(turn);
+        let found = work();
+        drop(done);
+        let _ = turning.join(); // it cannot fail in a way that matters to the work
+        found
+    }
+
+    /// Does what prints while the bar is away.
+    pub fn above<T>(&self, print: impl FnOnce() -> T) -> T {
+        self.bar.suspend(print)
     }
 
     fn new(total: Option<u64>, template: &str) -> Self {

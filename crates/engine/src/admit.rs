@@ -2,7 +2,7 @@
 
 use glassformer_graph::PAGE;
 
-use crate::generate::Prepared;
+use crate::generate::{Prepared, Reading};
 use crate::{Error, Request};
 
 /// What is wrong, and what to do.
@@ -14,7 +14,7 @@ fn refuse<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Refu
 
 /// Refuses `given`, which would be request number `request`, if it cannot be answered.
 pub(crate) fn admit(prepared: &Prepared, request: usize, given: &Request) -> Result<(), Error> {
-    let checks = [options, sides, lengths, ids, memory];
+    let checks = [options, sides, guidance, lengths, ids, memory];
     for check in checks {
         check(prepared, given).map_err(|(what, hint)| Error::Request { request, what, hint })?;
     }
@@ -35,6 +35,29 @@ fn sides(prepared: &Prepared, given: &Request) -> Result<(), Refusal> {
     match given.source_rows(&prepared.formula) {
         Ok(_) => Ok(()),
         Err(what) => refuse(what, "give a source exactly where the model has an encoder"),
+    }
+}
+
+/// A guided sequence is compared with one without the prompt. For encoder-decoders the reference fails (T5, Marian), or lets the
+/// encoder read what the decoder wrote (BART), so they are refused. Both sequences are read up to their last token first.
+fn guidance(prepared: &Prepared, given: &Request) -> Result<(), Refusal> {
+    if !given.decoding.is_guided() {
+        return match given.negative.len() {
+            0 => Ok(()),
+            _ => {
+                refuse("its negative prompt changes nothing with a guidance of 1", "give a guidance above 1")
+            }
+        };
+    }
+    if prepared.encode.is_some() {
+        return refuse("guidance is for decoders alone, and this model has an encoder", "leave guidance out");
+    }
+    match prepared.reading {
+        Reading::Pieces => Ok(()),
+        Reading::AsWritten => refuse(
+            "guidance reads a prompt in pieces, which changes what this model makes of it",
+            "leave guidance out",
+        ),
     }
 }
 
@@ -66,6 +89,15 @@ fn lengths(prepared: &Prepared, given: &Request) -> Result<(), Refusal> {
             "shorten the prompt or allow more tokens",
         );
     }
+    let compared = given.negative().len().saturating_add(longest - prompt);
+    if !given.negative().is_empty() && compared > positions.min(room.target) {
+        return refuse(
+            format!(
+                "behind its negative prompt it may grow to {compared} tokens, and there are {positions} positions"
+            ),
+            "shorten the negative prompt, or ask for fewer tokens",
+        );
+    }
     if longest > positions {
         return refuse(
             format!("the text may grow to {longest} tokens, and the model has {positions} positions"),
@@ -86,7 +118,12 @@ fn lengths(prepared: &Prepared, given: &Request) -> Result<(), Refusal> {
 
 fn ids(prepared: &Prepared, given: &Request) -> Result<(), Refusal> {
     let [source, target] = prepared.limits.vocabularies;
-    for (name, ids, rows) in [("source", &given.source, source), ("target", &given.prompt, target)] {
+    let lists = [
+        ("source", &given.source, source),
+        ("target", &given.prompt, target),
+        ("target", &given.negative, target),
+    ];
+    for (name, ids, rows) in lists {
         if let Some(id) = ids.iter().find(|&&id| id as usize >= rows) {
             return refuse(
                 format!("id {id} of its {name} is beyond the {rows} rows of {name}.embed.tokens"),
@@ -119,7 +156,12 @@ fn memory(prepared: &Prepared, given: &Request) -> Result<(), Refusal> {
     // Full pages of the prompt are shared; all others may become each sequence's own.
     let shared = (prepared.zeros + given.prompt.len()) / PAGE;
     let longest = (prepared.zeros + given.decoding.longest(given.prompt.len())).div_ceil(PAGE);
-    let need = shared + width * (longest - shared);
+    let need = if given.decoding.is_guided() {
+        // Of what is compared with nothing is shared once it was read again.
+        width * (prepared.zeros + given.longest()).div_ceil(PAGE)
+    } else {
+        shared + width * (longest - shared)
+    };
     let source = source(prepared, given).div_ceil(PAGE);
     for (need, have) in [(need, room.pages), (source, room.source_pages)] {
         if need > have {

@@ -41,6 +41,10 @@ pub struct Decoding {
     /// Whether and how tokens are drawn.
     pub sampling: Option<Sampling>,
 
+    /// How far scores are led away from those without the prompt, or after [`Request::negative`](crate::Request::negative): the
+    /// log-probabilities become `without + guidance · (with − without)`. 1 for nothing (classifier-free guidance, Sanchez et al.
+    /// 2023; `guidance_scale`).
+    pub guidance: f64,
     /// What the scores of tokens that have occurred, prompt included, are divided by; 1 for nothing (Keskar et al. 2019).
     pub repetition_penalty: f64,
     /// The same against leaving the source's words (of a decoder: the prompt's); 1 for nothing.
@@ -161,6 +165,7 @@ impl Default for Decoding {
             diversity_penalty: 0.0,
             returns: 1,
             sampling: None,
+            guidance: 1.0,
             repetition_penalty: 1.0,
             encoder_repetition_penalty: 1.0,
             presence_penalty: 0.0,
@@ -200,9 +205,15 @@ impl Decoding {
         }
     }
 
-    /// How many sequences it runs at once.
+    /// How many sequences it runs at once: those that are written and, where they are guided, as many without their prompt.
     pub fn width(&self) -> usize {
-        if self.beams > 1 { self.beams } else { self.returns.max(1) }
+        let written = if self.beams > 1 { self.beams } else { self.returns.max(1) };
+        if self.is_guided() { written.saturating_mul(2) } else { written }
+    }
+
+    /// Whether scores are led away from others.
+    pub fn is_guided(&self) -> bool {
+        self.guidance != 1.0
     }
 }
 
@@ -298,6 +309,8 @@ impl Problems {
     }
 
     fn penalties(&mut self, given: &Decoding) {
+        let what = format!("guidance is {}", given.guidance);
+        self.refuse(!given.guidance.is_finite(), what, "use a number; 1 changes nothing");
         let factors = [
             ("repetition_penalty", given.repetition_penalty),
             ("encoder_repetition_penalty", given.encoder_repetition_penalty),

@@ -18,6 +18,7 @@ pub(crate) struct Job {
     zeros: usize,
     /// The table of its source's keys and values, once they are computed.
     pub source: Option<usize>,
+    /// The sequences that are written and, where they are guided, behind them as many that they are compared with.
     pub lanes: Vec<Lane>,
     /// Where several lanes are computed anew: how many tokens the first one reads for all.
     trunk: Option<usize>,
@@ -48,9 +49,11 @@ impl Job {
     pub fn new(number: usize, request: Request, prepared: &Prepared) -> Self {
         let source_rows = request.source_rows(&prepared.formula).unwrap_or(0);
         let zeros = prepared.zeros;
-        let lane = Lane { tokens: request.prompt.clone(), ..Lane::default() };
+        let lane = |tokens: &[u32]| Lane { tokens: tokens.to_vec(), ..Lane::default() };
+        let compared = Some(request.negative()).filter(|negative| !negative.is_empty());
+        let lanes = [&request.prompt[..]].into_iter().chain(compared).map(lane).collect();
         let search = Search::new(&request.decoding);
-        Self { number, request, source_rows, zeros, source: None, lanes: vec![lane], trunk: None, search }
+        Self { number, request, source_rows, zeros, source: None, lanes, trunk: None, search }
     }
 
     /// How many sequences it runs at most.
@@ -58,9 +61,16 @@ impl Job {
         self.request.decoding.width()
     }
 
+    /// How many of its lanes are written.
+    fn written(&self) -> usize {
+        if self.request.decoding.is_guided() { self.lanes.len() / 2 } else { self.lanes.len() }
+    }
+
     /// About how many pages it needs to begin with.
     pub fn pages(&self) -> usize {
-        (self.zeros + self.lanes[0].tokens.len() + 1).div_ceil(PAGE) + self.width() - 1
+        let begins = [Some(&self.lanes[0]), self.lanes.get(self.written())];
+        let pages = |lane: &Lane| (self.zeros + lane.tokens.len() + 1).div_ceil(PAGE);
+        begins.into_iter().flatten().map(pages).sum::<usize>() + self.width() - 1
     }
 
     /// Whether its next step is one row of each lane.
@@ -119,7 +129,8 @@ impl Job {
         pages.set_len(table, self.zeros + read);
         if self.trunk == Some(read) {
             self.trunk = None;
-            for lane in &mut self.lanes[1..] {
+            let written = self.written();
+            for lane in &mut self.lanes[1..written] {
                 *lane =
                     Lane { table: Some(pages.fork(table)), read, tokens: std::mem::take(&mut lane.tokens) };
             }
@@ -137,19 +148,20 @@ impl Job {
         if let Some(table) = self.source.take() {
             crossing.close(table);
         }
-        self.trunk = if self.lanes.len() > 1 { Some(self.common()) } else { None };
+        self.trunk = if self.written() > 1 { Some(self.common()) } else { None };
     }
 
-    /// How many tokens all lanes begin with, but not the last.
+    /// How many tokens all lanes that are written begin with, but not the last.
     fn common(&self) -> usize {
         let first = &self.lanes[0].tokens;
         let same = |lane: &Lane| first.iter().zip(&lane.tokens).take_while(|(a, b)| a == b).count();
-        self.lanes.iter().map(same).min().unwrap_or(0).min(first.len() - 1)
+        self.lanes[..self.written()].iter().map(same).min().unwrap_or(0).min(first.len() - 1)
     }
 
     /// What its search wants to know of the scores of each lane, if it does not want all of them; and what is ruled out.
     pub fn short(&self, prepared: &Prepared) -> Option<(Ask, Vec<u32>)> {
-        let lanes: Vec<&[u32]> = self.lanes.iter().map(|lane| lane.tokens.as_slice()).collect();
+        let lanes: Vec<&[u32]> =
+            self.lanes[..self.written()].iter().map(|lane| lane.tokens.as_slice()).collect();
         self.search.short(&rules(&self.request, prepared), &lanes)
     }
 
@@ -162,8 +174,16 @@ impl Job {
         events: &mut Vec<Event>,
     ) -> Result<Vec<(usize, u32)>, Error> {
         let (rules, stopper) = (rules(&self.request, prepared), &self.request.stopper);
-        let lanes = self.lanes.iter().map(|lane| lane.tokens.as_slice()).collect();
-        let mut turn = Turn { rules, stopper: stopper.as_deref(), lanes, scratch };
+        let written = self.written();
+        let lanes = self.lanes[..written].iter().map(|lane| lane.tokens.as_slice()).collect();
+        let (scores, compared): (_, &[f32]) = match scores {
+            Scores::Rows(rows) => {
+                let (rows, compared) = rows.split_at_mut(rows.len() / self.lanes.len() * written);
+                (Scores::Rows(rows), compared)
+            }
+            Scores::Leaders(short) => (Scores::Leaders(short), &[]),
+        };
+        let mut turn = Turn { rules, stopper: stopper.as_deref(), lanes, compared, scratch };
         let next = self.search.step(&mut turn, scores).map_err(|what| Error::Request {
             request: self.number,
             what,
@@ -176,25 +196,16 @@ impl Job {
 
     /// Goes on with the lanes of `next`. Lanes that several go on from share their pages; nothing is copied here.
     pub fn follow(&mut self, pages: &mut Pages, next: &[(usize, u32)]) {
-        let mut left = vec![0; self.lanes.len()];
-        for &(from, _) in next {
-            left[from] += 1;
+        let compared = self.lanes.split_off(self.written());
+        self.lanes = go_on(std::mem::take(&mut self.lanes), pages, next);
+        if compared.is_empty() {
+            return;
         }
-        let mut old = std::mem::take(&mut self.lanes);
-        for &(from, token) in next {
-            left[from] -= 1;
-            let mut lane = if left[from] == 0 {
-                std::mem::take(&mut old[from])
-            } else {
-                let Lane { ref tokens, table, read } = old[from];
-                Lane { tokens: tokens.clone(), table: table.map(|table| pages.fork(table)), read }
-            };
-            lane.tokens.push(token);
-            self.lanes.push(lane);
-        }
-        for table in old.into_iter().filter_map(|lane| lane.table) {
-            pages.close(table);
-        }
+        // As the reference does it: what beams are compared with stays in its place, and reads whatever beam is written there.
+        let stays = compared.len() == next.len() && self.search.reorders();
+        let own = |(place, &(from, token)): (usize, &(usize, u32))| (if stays { place } else { from }, token);
+        let next: Vec<(usize, u32)> = next.iter().enumerate().map(own).collect();
+        self.lanes.extend(go_on(compared, pages, &next));
     }
 
     /// What was found.
@@ -209,6 +220,30 @@ impl Job {
         }
         Event::Done { request, outputs }
     }
+}
+
+/// The lanes of `next`, each of which goes on from one of `old`.
+fn go_on(mut old: Vec<Lane>, pages: &mut Pages, next: &[(usize, u32)]) -> Vec<Lane> {
+    let mut left = vec![0; old.len()];
+    for &(from, _) in next {
+        left[from] += 1;
+    }
+    let mut lanes = Vec::with_capacity(next.len());
+    for &(from, token) in next {
+        left[from] -= 1;
+        let mut lane = if left[from] == 0 {
+            std::mem::take(&mut old[from])
+        } else {
+            let Lane { ref tokens, table, read } = old[from];
+            Lane { tokens: tokens.clone(), table: table.map(|table| pages.fork(table)), read }
+        };
+        lane.tokens.push(token);
+        lanes.push(lane);
+    }
+    for table in old.into_iter().filter_map(|lane| lane.table) {
+        pages.close(table);
+    }
+    lanes
 }
 
 fn rules<'r>(request: &'r Request, prepared: &Prepared) -> Rules<'r> {

@@ -49,12 +49,13 @@ impl Room {
         let wanted = widths().fold(0, usize::saturating_add);
         let sequences = wanted.min(sequences.max(widths().max().unwrap_or(0))).max(1);
         let source = requests.iter().map(|request| request.source_rows(formula).unwrap_or(0));
-        let target = requests.iter().map(|request| request.decoding.longest(request.prompt.len()));
+        let target = requests.iter().map(Request::longest);
         // What no request may ask for is refused when it is submitted; it must not decide how much memory is taken.
         let target = target.filter(|&len| len <= LONGEST).max();
         let room = Self::new(sequences.min(MOST_BEAMS), source.max().unwrap_or(0), target.unwrap_or(1));
         // Short prompts are read together, in as few steps as may be.
-        let prompt = requests.iter().map(|request| request.prompt.len()).max().unwrap_or(0);
+        let begins = requests.iter().flat_map(|request| [request.prompt.len(), request.negative().len()]);
+        let prompt = begins.max().unwrap_or(0);
         let prompts = prompt.saturating_mul(room.sequences).min(Self::ROWS);
         Self { rows: room.rows.max(prompts), ..room }
     }
@@ -69,6 +70,8 @@ pub struct Request {
     pub patches: Vec<f32>,
     /// What the target begins with: the start token and a forced beginning, or a prompt.
     pub prompt: Vec<u32>,
+    /// Where [`Decoding::guidance`] leads away from: a prompt of what is not wanted; empty for the last token of the prompt.
+    pub negative: Vec<u32>,
     /// How tokens are chosen.
     pub decoding: Decoding,
     /// Who else may end a text.
@@ -79,6 +82,23 @@ impl Request {
     /// A request of a decoder that continues `prompt`.
     pub fn prompt(prompt: Vec<u32>, decoding: Decoding) -> Self {
         Self { prompt, decoding, ..Self::default() }
+    }
+
+    /// What guided sequences are compared with: the negative prompt, or else the last token of the prompt. Empty where nothing is
+    /// guided.
+    pub(crate) fn negative(&self) -> &[u32] {
+        match self.prompt.len() {
+            _ if !self.decoding.is_guided() => &[],
+            last @ 1.. if self.negative.is_empty() => &self.prompt[last - 1..],
+            _ => &self.negative,
+        }
+    }
+
+    /// How long its longest sequence may become.
+    pub(crate) fn longest(&self) -> usize {
+        let prompt = self.prompt.len();
+        let longest = self.decoding.longest(prompt);
+        longest.max(self.negative().len().saturating_add(longest.saturating_sub(prompt)))
     }
 
     /// How many rows its source has in a model of `formula`.

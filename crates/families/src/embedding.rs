@@ -21,8 +21,6 @@ use crate::{Bound, Checkpoint, Config, Error};
 /// How a sentence becomes a vector, besides what the formula says: what a task does before the model.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Embedding {
-    /// The most tokens of a sentence that are read; the rest is cut off.
-    pub longest: Option<usize>,
     /// Whether the sentence is put into lower case first.
     pub lower: bool,
     /// Texts to put before a sentence, by what it is for (`query`, `document`, …).
@@ -33,6 +31,13 @@ pub struct Embedding {
     pub include_prompt: bool,
     /// How many numbers of a vector are kept, from the first on; all where nothing is said.
     pub dimensions: Option<usize>,
+}
+
+impl Embedding {
+    /// `text` in the case that the model reads.
+    pub fn lowered(&self, text: &str) -> String {
+        if self.lower { text.to_lowercase() } else { text.to_owned() }
+    }
 }
 
 /// Opens the checkpoint in `folder` as a model of sentences: its output `pooled` is their vector.
@@ -76,6 +81,7 @@ pub fn open_for_embedding(folder: impl AsRef<Path>) -> Result<Checkpoint, Error>
         global: Vec::new(),
         embedding: Some(embedding),
         score_function: None,
+        longest: longest(&inner)?,
         config: config.into_keys(),
     })
 }
@@ -104,7 +110,8 @@ fn plain(folder: &Path) -> Result<Checkpoint, Error> {
     let tensors = names.filter_map(|name| Some((name.clone(), model.tensor(&name)?)));
     let model = Model::new(formula.clone(), Weights::from_tensors(tensors))?;
     let embedding = Embedding { include_prompt: true, ..Embedding::default() };
-    Ok(Checkpoint { embedding: Some(embedding), ..Checkpoint::plain(model) })
+    let longest = longest(folder)?;
+    Ok(Checkpoint { embedding: Some(embedding), longest, ..Checkpoint::plain(model) })
 }
 
 /// One module of `modules.json`.
@@ -273,8 +280,7 @@ fn strategy(config: &Config) -> Result<Pool, Error> {
 
 /// What the files beside the modules say about texts: their length, their case, and prompts.
 fn habits(folder: &Path, inner: &Path, embedding: &mut Embedding) -> Result<(), Error> {
-    if let Some(config) = beside(&inner.join("sentence_bert_config.json"))? {
-        embedding.longest = config.optional_size("max_seq_length")?;
+    if let Some(config) = beside(&inner.join(READ))? {
         embedding.lower = config.flag_or("do_lower_case", false)?;
     }
     let path = folder.join(TOLD);
@@ -295,6 +301,16 @@ fn habits(folder: &Path, inner: &Path, embedding: &mut Embedding) -> Result<(), 
         config.finish().map_err(|why| within(&path, why))?;
     }
     Ok(())
+}
+
+/// The most tokens of a text that are read of a model in `folder`, where sentence-transformers says so.
+///
+/// # Errors
+/// If its file cannot be read.
+pub(crate) fn longest(folder: &Path) -> Result<Option<usize>, Error> {
+    let path = folder.join(READ);
+    let Some(config) = beside(&path)? else { return Ok(None) };
+    config.optional_size("max_seq_length").map_err(|why| within(&path, why))
 }
 
 /// How many numbers of a vector are kept.
@@ -324,6 +340,9 @@ fn within(path: &Path, error: Error) -> Error {
         other => other,
     }
 }
+
+/// What sentence-transformers writes of how texts are read.
+const READ: &str = "sentence_bert_config.json";
 
 /// What sentence-transformers writes beside a model's own configuration.
 const TOLD: &str = "config_sentence_transformers.json";

@@ -36,6 +36,7 @@ const KNOWN: &[&str] = &[
     "exponential_decay_length_penalty",
     "forced_bos_token_id",
     "forced_eos_token_id",
+    "guidance_scale",
     "length_penalty",
     "max_length",
     "max_new_tokens",
@@ -167,7 +168,6 @@ fn changes((key, value): &(&String, &Value)) -> bool {
     let unset = value.is_null() || **value == Value::Bool(false);
     match key.as_str() {
         _ if unset => false,
-        "guidance_scale" => value.as_f64() != Some(1.0),
         // A cache of another kind holds the same numbers, unless it rounds them.
         "cache_implementation" => value.as_str() == Some("quantized"),
         "penalty_alpha" => value.as_f64() != Some(0.0),

@@ -9,8 +9,7 @@ use glassformer_model::Model;
 use glassformer_weights::{Dtype, Format, View, Weights};
 use serde_json::{Map, Value};
 
-use crate::embedding::score_function;
-use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, family, gguf, positions};
+use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, embedding, family, gguf, positions};
 
 /// The largest `config.json` that is read: real ones have a few kilobytes, and with many labels some hundred. Parsed it may
 /// need sixteen times as much.
@@ -32,6 +31,8 @@ pub struct Checkpoint {
     /// The function that sentence-transformers applies to its scores of classes, where its files name one:
     /// `torch.nn.modules.linear.Identity`.
     pub score_function: Option<String>,
+    /// The most tokens of a text that are read, where a file beside the model says so (`max_seq_length` of sentence-transformers).
+    pub longest: Option<usize>,
     /// The configuration as it stands, for what is not the model's but a task's.
     pub config: Map<String, Value>,
 }
@@ -47,6 +48,7 @@ impl Checkpoint {
             global,
             embedding: None,
             score_function: None,
+            longest: None,
             config: Map::new(),
         }
     }
@@ -99,7 +101,8 @@ pub fn open_formula(folder: impl AsRef<Path>) -> Result<Checkpoint, Error> {
         Head::Classes { count, .. } | Head::Tags { count, .. } => label_names(folder, count)?,
         Head::Rows | Head::Words { .. } | Head::Adaptive { .. } | Head::Spans => Vec::new(),
     };
-    Ok(Checkpoint { labels, ..Checkpoint::plain(model) })
+    let longest = embedding::longest(folder)?;
+    Ok(Checkpoint { labels, longest, ..Checkpoint::plain(model) })
 }
 
 /// The names of the labels of a head that has `count`; none where nobody has written them.
@@ -141,7 +144,8 @@ pub fn global_rows(formula: &Formula) -> Vec<usize> {
 pub fn open(path: impl AsRef<Path>) -> Result<Checkpoint, Error> {
     let path = path.as_ref();
     let mut checkpoint = checkpoint(Parts::read(path)?)?;
-    checkpoint.score_function = score_function(path, &checkpoint.config)?;
+    checkpoint.score_function = embedding::score_function(path, &checkpoint.config)?;
+    checkpoint.longest = embedding::longest(path)?;
     Ok(checkpoint)
 }
 
@@ -184,7 +188,7 @@ fn checkpoint(Parts { config, family, weights }: Parts) -> Result<Checkpoint, Er
     let global = family.global;
     let config = config.into_keys();
     let embedding = None;
-    Ok(Checkpoint { model, kind, labels, global, embedding, score_function: None, config })
+    Ok(Checkpoint { model, kind, labels, global, embedding, score_function: None, longest: None, config })
 }
 
 /// What a checkpoint consists of, before its weights are bound.

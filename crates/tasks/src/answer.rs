@@ -58,6 +58,21 @@ struct Window {
     tokens: Encoding,
 }
 
+impl Found {
+    /// The stretch of `context`, without the spaces around it: tokens of some vocabularies begin with one.
+    fn at(context: &str, bytes: Span, chars: Span, score: f32) -> Self {
+        let whole = context.get(bytes.range()).unwrap_or_default();
+        let text = whole.trim();
+        let leading = &whole[..whole.len() - whole.trim_start().len()];
+        let from = |span: Span, skipped: usize, len: usize| {
+            let start = span.start + skipped;
+            Span { start, end: start + len }
+        };
+        let chars = from(chars, leading.chars().count(), text.chars().count());
+        Self { text: text.to_owned(), score, chars, bytes: from(bytes, leading.len(), text.len()) }
+    }
+}
+
 impl Reader {
     /// Answers every question from its context.
     ///
@@ -103,8 +118,7 @@ impl Reader {
                 let spans = scores.best(tokens, options);
                 found[*pair].extend(spans.into_iter().map(|(first, last, score)| {
                     let (bytes, chars) = stretch(tokens, first, last);
-                    let text = pairs[*pair].1.get(bytes.range()).unwrap_or_default().to_owned();
-                    Found { text, score, chars, bytes }
+                    Found::at(pairs[*pair].1, bytes, chars, score)
                 }));
             },
         )?;
@@ -204,4 +218,25 @@ fn stretch(tokens: &Encoding, first: usize, last: usize) -> (Span, Span) {
     };
     let join = |spans: &[Span]| Span { start: spans[from].start, end: spans[to].end };
     (join(&tokens.bytes), join(&tokens.chars))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Where tokens begin with the space before them (byte-level vocabularies), answers did.
+    #[test]
+    fn an_answer_has_no_spaces_around_it() {
+        let context = "猫 sat in\tParis , then";
+        let (bytes, chars) = (Span { start: 10, end: 17 }, Span { start: 8, end: 15 });
+        let found = Found::at(context, bytes, chars, 0.5);
+        assert_eq!(
+            (found.text.as_str(), found.bytes, found.chars),
+            ("Paris", Span { start: 11, end: 16 }, Span { start: 9, end: 14 },)
+        );
+        assert_eq!(&context[found.bytes.range()], "Paris");
+        // Nothing but spaces is nothing, where it was.
+        let found = Found::at("a  b", Span { start: 1, end: 3 }, Span { start: 1, end: 3 }, 0.5);
+        assert_eq!((found.text.as_str(), found.bytes.start, found.bytes.end), ("", 3, 3));
+    }
 }

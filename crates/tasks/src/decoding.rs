@@ -49,6 +49,7 @@ pub fn read(given: &Generation) -> Result<Decoding, Error> {
         diversity_penalty: number("diversity_penalty", plain.diversity_penalty)?,
         returns: whole("num_return_sequences", plain.returns)?,
         sampling: if keys.flag("do_sample")? { Some(keys.sampling()?) } else { None },
+        guidance: number("guidance_scale", plain.guidance)?,
         repetition_penalty: number("repetition_penalty", plain.repetition_penalty)?,
         encoder_repetition_penalty: number("encoder_repetition_penalty", plain.encoder_repetition_penalty)?,
         presence_penalty: plain.presence_penalty,

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use glassformer_engine::{Asked, Sequence};
-use glassformer_families::{embedding_folder, open_for_embedding};
+use glassformer_families::{Embedding, embedding_folder, open_for_embedding};
 use glassformer_graph::Backend;
 use glassformer_tokens::{Encoding, Special};
 
@@ -50,22 +50,12 @@ impl Reader {
             let needs = "vectors of sentences";
             return Err(Error::Head { task: "embed", needs, has: "rows: open it for embedding" });
         };
-        let prompt = match &options.prompt {
-            Prompt::Usual => habits.prompt.as_ref().and_then(|name| habits.prompts.get(name)),
-            Prompt::Named(name) => Some(habits.prompts.get(name).ok_or_else(|| self.no_prompt(name))?),
-            Prompt::Nothing => None,
-        };
-        let prompt = prompt.map_or("", String::as_str);
-        let lower = |text: String| if habits.lower { text.to_lowercase() } else { text };
-        let unpooled = match prompt {
-            "" => 0,
-            _ if habits.include_prompt => 0,
-            prompt => self.prompt_rows(&lower(prompt.to_owned()))?,
-        };
-        let texts: Vec<String> = texts.iter().map(|text| lower(format!("{prompt}{text}"))).collect();
+        let prompt = self.prompt(habits, &options.prompt)?;
+        let unpooled = if habits.include_prompt { 0 } else { self.prompt_rows(&habits.lowered(prompt))? };
+        let texts: Vec<String> =
+            texts.iter().map(|text| habits.lowered(&format!("{prompt}{text}"))).collect();
         let inputs: Vec<Input<'_>> = texts.iter().map(|text| Input::One(text)).collect();
-        let limit = self.longest().into_iter().chain(habits.longest).min();
-        let encodings = self.encode(&inputs, options.long, limit)?;
+        let encodings = self.encode(&inputs, options.long, self.longest())?;
         let sequence = |(text, encoding): (usize, &Encoding)| {
             if encoding.len() <= unpooled {
                 let what = "the prompt leaves no room for it".to_owned();
@@ -84,9 +74,36 @@ impl Reader {
         Ok(vectors)
     }
 
+    /// `text` as a model of sentences reads it unless it is told otherwise: behind its usual prompt.
+    ///
+    /// # Errors
+    /// If the prompt is not pooled: what is shown of a text is all of it.
+    pub(crate) fn usual_text(&self, text: &str) -> Result<String, Error> {
+        let Some(habits) = &self.checkpoint().embedding else { return Ok(text.to_owned()) };
+        let prompt = self.prompt(habits, &Prompt::Usual)?;
+        if !prompt.is_empty() && !habits.include_prompt {
+            let what = "of this model is read and not pooled, which is not shown".to_owned();
+            let hint = "`glassformer embed` computes it".to_owned();
+            return Err(Error::Option { option: "prompt", what, hint });
+        }
+        Ok(habits.lowered(&format!("{prompt}{text}")))
+    }
+
+    fn prompt<'h>(&self, habits: &'h Embedding, prompt: &Prompt) -> Result<&'h str, Error> {
+        let text = match prompt {
+            Prompt::Usual => habits.prompt.as_ref().and_then(|name| habits.prompts.get(name)),
+            Prompt::Named(name) => Some(habits.prompts.get(name).ok_or_else(|| self.no_prompt(name))?),
+            Prompt::Nothing => None,
+        };
+        Ok(text.map_or("", String::as_str))
+    }
+
     /// How many rows of a text are those of `prompt` before it, as sentence-transformers counts them: its tokens alone, without a
     /// special one at the end.
     fn prompt_rows(&self, prompt: &str) -> Result<usize, Error> {
+        if prompt.is_empty() {
+            return Ok(0);
+        }
         let ids = self.tokenizer().encode(prompt, Special::Add)?.ids;
         let ends = ids.last().is_some_and(|&last| self.tokenizer().is_special(last));
         Ok(ids.len() - usize::from(ends))

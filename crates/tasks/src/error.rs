@@ -36,9 +36,9 @@ pub enum Error {
         rows: usize,
     },
     /// A text is longer than the model can read.
-    #[error("text {text} has {tokens} tokens, and the model reads {limit} at most")]
+    #[error("text {} has {tokens} tokens, and the model reads {limit} at most", .text + 1)]
     Long {
-        /// Which one, counted from 0.
+        /// Which one, counted from 0; messages count from 1.
         text: usize,
         /// How long it is.
         tokens: usize,
@@ -46,9 +46,9 @@ pub enum Error {
         limit: usize,
     },
     /// A text that the task can do nothing with.
-    #[error("text {text}: {what}")]
+    #[error("text {}: {what}", .text + 1)]
     Text {
-        /// Which one, counted from 0.
+        /// Which one, counted from 0; messages count from 1.
         text: usize,
         /// What is wrong with it.
         what: String,

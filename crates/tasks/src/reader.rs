@@ -69,11 +69,20 @@ impl Reader {
         longest(&self.checkpoint, Some(&self.tokenizer))
     }
 
-    /// What the model reads of `input`: its tokens, and the sequence that they are a part of.
+    /// What the model reads of `input`: its tokens, and the sequence that they are a part of. A model of sentences reads its usual
+    /// prompt before it.
     ///
     /// # Errors
     /// If there is nothing in it, or it is longer than the model reads.
     pub fn read(&self, input: Input<'_>) -> Result<(Encoding, Sequence), Error> {
+        let usual;
+        let input = match input {
+            Input::One(text) => {
+                usual = self.usual_text(text)?;
+                Input::One(&usual)
+            }
+            Input::Pair(..) => input,
+        };
         let encoding = self.encode(&[input], Long::Refuse, self.longest())?.remove(0);
         let sequence = self.sequence(&encoding, Asked::All)?;
         Ok((encoding, sequence))
@@ -236,8 +245,8 @@ fn vocabulary(formula: &Formula) -> Option<usize> {
     }
 }
 
-/// How many tokens a model can read at once: by its positions where they are counted, by what it was trained with, and by what
-/// its tokenizer says.
+/// How many tokens a model can read at once, for every task: by its positions where they are counted, by what it was trained with,
+/// and by what its tokenizer and sentence-transformers say.
 pub(crate) fn longest(checkpoint: &Checkpoint, tokenizer: Option<&Tokenizer>) -> Option<usize> {
     let formula = checkpoint.model.formula();
     let side = formula.source.as_ref().or(formula.target.as_ref());
@@ -245,5 +254,5 @@ pub(crate) fn longest(checkpoint: &Checkpoint, tokenizer: Option<&Tokenizer>) ->
     let trained = checkpoint.config.get("max_position_embeddings").and_then(serde_json::Value::as_u64);
     let trained = trained.map(|longest| longest as usize);
     let told = tokenizer.and_then(Tokenizer::model_max_length);
-    [positions, trained, told].into_iter().flatten().min()
+    [positions, trained, told, checkpoint.longest].into_iter().flatten().min()
 }

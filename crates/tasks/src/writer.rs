@@ -59,6 +59,9 @@ pub struct Generate {
     pub stop: Vec<String>,
     /// What a text that an encoder-decoder writes begins with.
     pub prefix: String,
+    /// A prompt of what is not wanted, where `decoding.guidance` leads away from it; without one, from what follows the last token
+    /// of the prompt alone.
+    pub negative: String,
     /// What is done with a source or a prompt that is too long. A prompt loses its beginning: what is written goes on from its
     /// end.
     pub long: Long,
@@ -158,6 +161,11 @@ impl Writer {
         self.template.as_ref()
     }
 
+    /// How many tokens it can read at once, special ones included, where there is a limit.
+    pub fn longest(&self) -> Option<usize> {
+        longest(&self.checkpoint, Some(&self.tokenizer))
+    }
+
     /// How it writes unless told otherwise.
     pub fn usual(&self) -> Generate {
         self.usual.clone()
@@ -211,7 +219,7 @@ impl Writer {
         let generator = self.generator(&requests)?;
         let mut session = generator.session();
         for request in requests {
-            session.submit(request)?;
+            session.submit(request).map_err(of_text)?;
         }
         let mut held: Vec<Held> =
             prompts.iter().map(|ids| self.held(ids, &options.stop)).collect::<Result<_, _>>()?;
@@ -238,7 +246,7 @@ impl Writer {
                             let _ = tell(request, &rest);
                         }
                     }
-                    Event::Failed { error, .. } => return Err(error.into()),
+                    Event::Failed { error, .. } => return Err(of_text(error)),
                 }
             }
         }
@@ -253,14 +261,15 @@ impl Writer {
         options: &Generate,
     ) -> Result<Request, Error> {
         let mut decoding = options.decoding.clone();
-        let limit = longest(&self.checkpoint, None);
+        let limit = self.longest();
         let tokens = ids.len();
         let too_long = |limit: usize| Error::Long { text, tokens, limit };
         let stopper: Option<Arc<dyn glassformer_engine::Stopper>> =
             StopTexts::new(&self.tokenizer, &options.stop).map(|stop| Arc::new(stop) as _);
+        let negative = self.negative(options)?;
         if self.reads_source() {
             if let Some(limit) = limit.filter(|&limit| tokens > limit) {
-                if options.long == Long::Refuse {
+                if options.long == Long::Refuse || limit == 0 {
                     return Err(too_long(limit));
                 }
                 let last = ids.pop(); // the token that ends a source stays
@@ -268,7 +277,9 @@ impl Writer {
                 ids.extend(last);
             }
             let prefix = self.tokenizer.encode_target(&options.prefix, Special::Leave)?.ids;
-            let mut request = Request { stopper, ..Request::source(ids, &prefix, decoding)? };
+            let request = Request::source(ids, &prefix, decoding);
+            let mut request =
+                Request { stopper, ..request.map_err(|error| of_text(error).counted_from(text))? };
             // A text may always be as long as the model can write; asking for more is no mistake.
             let target = self.checkpoint.model.formula().target.as_ref();
             if let Some(limit) = target.and_then(|side| side.stack.position.count()) {
@@ -296,10 +307,33 @@ impl Writer {
                 let first = usize::from(self.tokenizer.special().bos == ids.first().copied());
                 ids.drain(first..first + tokens - (limit - new));
             }
-            let tokens = ids.len();
+            let tokens = ids.len().max(negative.len());
+            if tokens >= limit {
+                let what = format!("has {tokens} tokens, and the model reads {limit} at most");
+                return Err(Error::Option { option: "negative", what, hint: "shorten it".to_owned() });
+            }
             decoding.max_new_tokens = decoding.max_new_tokens.map(|new| new.min(limit - tokens));
         }
-        Ok(Request { stopper, ..Request::prompt(ids, decoding) })
+        Ok(Request { stopper, negative, ..Request::prompt(ids, decoding) })
+    }
+
+    /// The tokens that guidance leads away from.
+    fn negative(&self, options: &Generate) -> Result<Vec<u32>, Error> {
+        let Generate { decoding, negative, .. } = options;
+        let wrong = |option, what: &str, hint: &str| {
+            Err(Error::Option { option, what: what.to_owned(), hint: hint.to_owned() })
+        };
+        if decoding.is_guided() && self.reads_source() {
+            let what = "is for models of a decoder alone, and this one has an encoder";
+            return wrong("guidance", what, "leave it out");
+        }
+        if negative.is_empty() {
+            return Ok(Vec::new());
+        }
+        if !decoding.is_guided() {
+            return wrong("negative", "changes nothing without guidance", "add guidance above 1");
+        }
+        Ok(self.tokenizer.encode(negative, Special::Add)?.ids)
     }
 
     /// The model prepared with room for `requests`: as it is, or anew with more.
@@ -316,7 +350,7 @@ impl Writer {
         }
         // What is there stays until the new one is made: its weights are prepared already, and are shared.
         let had = prepared.as_ref().map_or(Room::new(1, 0, 0), |(room, _)| *room);
-        let limit = longest(&self.checkpoint, None).unwrap_or(usize::MAX);
+        let limit = self.longest().unwrap_or(usize::MAX);
         let round = |need: usize, had: usize| {
             let round = need.div_ceil(ROUND).saturating_mul(ROUND).min(limit.max(need));
             if need == 0 { 0 } else { round.max(had) }
@@ -346,6 +380,16 @@ impl Writer {
         text += &held.rest(&self.tokenizer)?;
         let Generated { ids, score, finish, logprobs, .. } = output;
         Ok(Written { text, ids, score, finish, logprobs })
+    }
+}
+
+/// What the engine says of a request, as what it is of a text.
+fn of_text(error: glassformer_engine::Error) -> Error {
+    match error {
+        glassformer_engine::Error::Request { request, what, hint } => {
+            Error::Text { text: request, what, hint }
+        }
+        error => error.into(),
     }
 }
 

@@ -1,5 +1,6 @@
 //! Greedy and beam search against the reference implementation, token for token, for every family that generates.
-//! `fixtures/hf/make.py` made the checkpoints and the texts, `fixtures/generation/groups.py` those of diverse beams.
+//! `fixtures/hf/make.py` made the checkpoints and the texts, `fixtures/generation/groups.py` those of diverse beams,
+//! `guidance.py` those that are guided.
 
 use std::path::{Path, PathBuf};
 
@@ -42,7 +43,8 @@ fn goldens(case: &Path, checkpoint: &Checkpoint, file: &Path) -> Vec<Golden> {
         let request = if checkpoint.model.formula().source.is_some() {
             Request::source(prompt, &[], decoding).expect("there is a start token")
         } else {
-            Request::prompt(prompt, decoding)
+            let negative = entry.get("negative").map(ids).unwrap_or_default();
+            Request { negative, ..Request::prompt(prompt, decoding) }
         };
         let output = |output: &Value| Generated {
             ids: ids(&output["ids"]),
@@ -147,4 +149,14 @@ fn diverse_beams_equal_the_last_reference_that_had_them() {
         (name.to_owned(), folder("hf").join(name), folder("generation/groups").join(format!("{name}.json")))
     };
     check_all(&["bart", "gpt2", "marian", "t5"].map(case), 100);
+}
+
+/// `guidance_scale` was refused.
+#[test]
+fn guided_texts_equal_the_reference_token_for_token() {
+    let case = |name: &str| {
+        let file = folder("generation/guidance").join(format!("{name}.json"));
+        (name.to_owned(), folder("hf").join(name), file)
+    };
+    check_all(&["gpt2", "llama", "qwen2"].map(case), 110);
 }

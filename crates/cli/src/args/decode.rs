@@ -59,6 +59,9 @@ pub struct Decode {
     /// What is drawn: the same seed draws the same text. Without it, texts are drawn anew each time, and ids as with seed 0
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Above 1, the text keeps closer to its prompt: scores are led away from those without it (classifier-free guidance)
+    #[arg(long, value_name = "X", allow_negative_numbers = true)]
+    pub guidance: Option<f64>,
     /// Above 1, tokens that have occurred are less likely
     #[arg(long, value_name = "X", allow_negative_numbers = true)]
     pub repetition_penalty: Option<f64>,
@@ -115,6 +118,7 @@ impl Decode {
         set(&mut decoding.no_repeat_ngram, self.no_repeat_ngram);
         put(&mut decoding.length_penalty, self.length_penalty);
         put(&mut decoding.diversity_penalty, self.diversity_penalty);
+        put(&mut decoding.guidance, self.guidance);
         put(&mut decoding.repetition_penalty, self.repetition_penalty);
         put(&mut decoding.presence_penalty, self.presence_penalty);
         put(&mut decoding.frequency_penalty, self.frequency_penalty);

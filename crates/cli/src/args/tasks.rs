@@ -49,7 +49,7 @@ pub struct Embed {
     #[arg(long, value_name = "NAME")]
     pub prompt: Option<String>,
     /// Print how similar each text is to this one (the cosine), instead of vectors
-    #[arg(long, value_name = "TEXT", conflicts_with_all = ["out", "json"])]
+    #[arg(long, value_name = "TEXT", conflicts_with = "out")]
     pub similar: Option<String>,
     /// Write the vectors to a safetensors file, as the tensor `embeddings`, instead of printing them
     #[arg(long, value_name = "FILE", conflicts_with = "json")]

@@ -72,7 +72,14 @@ fn request(args: &Args, formula: &Formula, decoding: Decoding) -> Result<Request
             ));
         }
         let prompt = args.start.into_iter().chain(given).collect();
-        return Ok(Request::prompt(prompt, decoding));
+        let negative = parse("--negative", args.negative.as_ref())?;
+        return Ok(Request { negative, ..Request::prompt(prompt, decoding) });
+    }
+    if args.negative.is_some() {
+        return Err(Failure::new(
+            "--negative: this model has an encoder",
+            "guidance is for models of a decoder alone",
+        ));
     }
     if decoding.start.is_none() {
         return Err(Failure::new(

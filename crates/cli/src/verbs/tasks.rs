@@ -34,16 +34,22 @@ pub fn each_of<R>(
 ) -> Result<(), Failure> {
     let asks = reading.asks();
     let mut outputs = Outputs::new(Form::of(json));
-    let progress = Progress::count("texts");
+    let mut progress = Progress::count("texts");
     loop {
         let chunk = reading.chunk()?;
         if chunk.is_empty() || outputs.closed() {
             break;
         }
         let borrowed: Vec<&str> = chunk.iter().map(String::as_str).collect();
-        let results = work(&borrowed).map_err(|error| error.counted_from(outputs.count()))?;
+        let results = progress.during(|| work(&borrowed));
+        if asks {
+            progress.finish(); // it would stand where the next text is typed
+            progress = Progress::count("texts");
+        }
+        let results = results.map_err(|error| error.counted_from(outputs.count()))?;
         for (text, result) in borrowed.iter().zip(&results) {
-            outputs.push(|| lines(text, result).join("\n") + "\n", || value(result))?;
+            let push = || outputs.push(|| lines(text, result).join("\n") + "\n", || value(result));
+            progress.above(push)?;
         }
         if !asks {
             progress.advance(chunk.len() as u64);
@@ -74,7 +80,8 @@ pub fn embed(args: &args::Embed, console: &Console) -> Result<(), Failure> {
     if let Some(similar) = &args.similar {
         let to = work(&[similar])?.remove(0);
         let lines = |text: &str, vector: &Vec<f32>| vec![format!("{:.6}  {text}", cosine(&to, vector))];
-        return each(&args.texts, false, work, (lines, value));
+        let value = |vector: &Vec<f32>| json!({ "similarity": number(cosine(&to, vector) as f32) });
+        return each(&args.texts, args.json, work, (lines, value));
     }
     let Some(out) = &args.out else { return each(&args.texts, args.json, work, (lines, value)) };
     let mut reading = args.texts.read()?;
@@ -86,7 +93,8 @@ pub fn embed(args: &args::Embed, console: &Console) -> Result<(), Failure> {
             break;
         }
         let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
-        numbers.extend(work(&texts).map_err(|error| error.counted_from(rows))?.into_iter().flatten());
+        let vectors = progress.during(|| work(&texts)).map_err(|error| error.counted_from(rows))?;
+        numbers.extend(vectors.into_iter().flatten());
         rows += chunk.len();
         progress.advance(chunk.len() as u64);
     }
@@ -108,16 +116,27 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 pub fn fill(args: &args::Fill, console: &Console) -> Result<(), Failure> {
     let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
     let options = tasks::Fill { top: args.top, long: long(args.truncate) };
-    let lines = |_: &str, blanks: &Vec<Blank>| {
-        let choices = blanks.iter().flat_map(|blank| &blank.choices);
-        choices
-            .map(|choice| format!("{:.4}  {}  {}", choice.score, choice.word.trim(), choice.text))
-            .collect()
-    };
+    let lines = |text: &str, blanks: &Vec<Blank>| filled(text, blanks);
     let choice = |choice: &tasks::Choice| json!({ "id": choice.id, "word": choice.word, "score": number(choice.score), "text": choice.text });
     let blank = |blank: &Blank| json!({ "place": blank.place, "choices": blank.choices.iter().map(choice).collect::<Vec<_>>() });
     let value = |blanks: &Vec<Blank>| json!({ "blanks": blanks.iter().map(blank).collect::<Vec<_>>() });
     each(&args.texts, args.json, |texts| reader.fill(texts, &options), (lines, value))
+}
+
+/// The words for one blank with the text that each makes; for several, the text and under it the words for each.
+fn filled(text: &str, blanks: &[Blank]) -> Vec<String> {
+    if let [only] = blanks {
+        let line =
+            |choice: &tasks::Choice| format!("{:.4}  {}  {}", choice.score, choice.word.trim(), choice.text);
+        return only.choices.iter().map(line).collect();
+    }
+    let words = blanks.iter().zip(1..).flat_map(|(blank, number)| {
+        let line = move |choice: &tasks::Choice| {
+            format!("  blank {number}  {:.4}  {}", choice.score, choice.word.trim())
+        };
+        blank.choices.iter().map(line)
+    });
+    std::iter::once(text.to_owned()).chain(words).collect()
 }
 
 pub fn classify(args: &args::Classify, console: &Console) -> Result<(), Failure> {

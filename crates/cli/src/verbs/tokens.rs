@@ -85,7 +85,7 @@ pub fn detokenize(args: &Detokenize, console: &Console) -> Result<(), Failure> {
     let work = |lines: &[&str]| -> Result<Vec<(Vec<u32>, String)>, tasks::Error> {
         let decode = |(text, line): (usize, &&str)| {
             let ids = known(&tokenizer, line)
-                .map_err(|Failure { message: what, hint }| tasks::Error::Text { text, what, hint })?;
+                .map_err(|Failure { message: what, hint, .. }| tasks::Error::Text { text, what, hint })?;
             let text = tokenizer.decode(&ids, special)?;
             Ok((ids, text))
         };

@@ -13,6 +13,7 @@ use crate::console::Console;
 use crate::failure::Failure;
 use crate::load;
 use crate::outputs::{Form, Outputs, Wrote, number};
+use crate::progress::Progress;
 use crate::texts::Reading;
 
 pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
@@ -99,26 +100,32 @@ pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure>
     options.decoding.logprobs = args.logprobs.then_some(0);
     options.stop.extend(args.stop.iter().cloned());
     options.prefix = args.prefix.clone().unwrap_or_default();
+    options.negative = args.negative.clone().unwrap_or_default();
     options.long = long(args.truncate);
     let mut reading = args.texts.read()?;
     let mut outputs = Outputs::new(Form::of(args.json));
     let mut prompts = 0;
+    let progress = Progress::count("texts");
     loop {
         let chunk = reading.chunk()?;
         if chunk.is_empty() || outputs.closed() {
+            progress.finish();
             return outputs.finish();
         }
         let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
         let streams = texts.len() == 1 && !args.json && options.decoding.returns == 1;
         let mut tell = |_: usize, piece: &str| if streams { show(piece) } else { ControlFlow::Continue(()) };
-        let results = writer.generate(&texts, &options, &mut tell);
+        let mut write = || writer.generate(&texts, &options, &mut tell);
+        // A text that is shown as it comes is its own progress.
+        let results = if streams { write() } else { progress.during(write) };
         let results = results.map_err(|error| error.counted_from(prompts))?;
         for written in results {
             for written in &written {
                 let line = || if streams { "\n".to_owned() } else { format!("{}\n", written.text) };
-                outputs.push(line, || value(prompts, written))?;
+                progress.above(|| outputs.push(line, || value(prompts, written)))?;
             }
             prompts += 1;
+            progress.advance(1);
         }
     }
 }

@@ -11,6 +11,7 @@ mod precision;
 mod program;
 mod quantize;
 mod readme;
+mod results;
 mod tasks;
 #[cfg(unix)]
 mod terminal;

@@ -100,7 +100,7 @@ fn a_context_can_come_from_a_file_or_after_a_tab() {
 #[test]
 fn what_a_task_cannot_use_is_refused_with_a_hint() {
     let fill = model("fill");
-    run(&["fill", "--model", &fill, "no blank"]).refused_with("text 0: there is no blank", "[MASK]");
+    run(&["fill", "--model", &fill, "no blank"]).refused_with("text 1: there is no blank", "[MASK]");
     run(&["tag", "--model", &fill, "cat"]).refused_with("needs a model with a head for tags", "show");
     let long = "cat ".repeat(100);
     run(&["classify", "--model", &model("classes"), &long]).refused_with("102 tokens", "--truncate");
@@ -112,7 +112,7 @@ fn what_a_task_cannot_use_is_refused_with_a_hint() {
     let lines = "[MASK]\n".repeat(300) + "no blank\n";
     let ran = run_with_input(&["fill", "--model", &fill, "--top", "1"], lines.as_bytes());
     assert_eq!(ran.code, Some(2));
-    assert!(ran.err.contains("text 300: there is no blank"), "{}", ran.err);
+    assert!(ran.err.contains("text 301: there is no blank"), "{}", ran.err);
 }
 
 #[test]

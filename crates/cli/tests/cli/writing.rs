@@ -280,10 +280,10 @@ fn flags_that_would_do_nothing_are_refused() {
     run(&[&ids[..], &["The cat"]].concat()).refused("cannot be used with");
     run(&[&ids[..], &["--file", "texts.txt"]].concat()).refused("cannot be used with");
     run(&["score", "--model", &languages, "--pairs", "no tab"])
-        .refused_with("text 0: there is no tab", "tab");
+        .refused_with("text 1: there is no tab", "tab");
     let texts = ["one\tpair", "no tab here"];
     run(&["classify", "--model", &model("classes"), "--pairs", texts[0], texts[1]])
-        .refused_with("text 1: there is no tab", "--pairs");
+        .refused_with("text 2: there is no tab", "--pairs");
 }
 
 #[test]

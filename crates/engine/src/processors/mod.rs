@@ -100,6 +100,7 @@ impl Rules<'_> {
         let decoding = self.decoding;
         let untouched = decoding.sequence_bias.is_empty()
             && decoding.diversity_penalty == 0.0
+            && !decoding.is_guided()
             && decoding.encoder_repetition_penalty == 1.0
             && decoding.repetition_penalty == 1.0
             && decoding.presence_penalty == 0.0

@@ -20,6 +20,15 @@ pub fn log_softmax(row: &mut [f32]) -> f64 {
     sum
 }
 
+/// Leads the log-probabilities `row` away from those of the scores `others`: `u + guidance · (x − u)`.
+pub fn guided(guidance: f64, others: &[f32], row: &mut [f32]) {
+    let (sum, guidance) = (log_sum_exp(others), guidance as f32);
+    for (x, &other) in row.iter_mut().zip(others) {
+        let other = (f64::from(other) - sum) as f32;
+        *x = guidance * (*x - other) + other;
+    }
+}
+
 /// The probabilities of the tokens `alive`, into `probs`.
 pub fn probabilities(row: &[f32], alive: &[u32], probs: &mut Vec<f32>) {
     let most = alive.iter().map(|&token| row[token as usize]).fold(f32::NEG_INFINITY, f32::max);

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::softmax::probabilities;
+use super::softmax::{guided, log_softmax, probabilities};
 use super::{Rules, Scratch, penalties};
 use crate::{Decoding, Sampling};
 
@@ -187,4 +187,22 @@ fn ids_beyond_the_vocabulary_are_passed_over() {
     let mut row = vec![1.0; 4];
     rules.apply(&[77, 2], &[], &mut row, &mut Scratch::default());
     assert_eq!(row, [1.0, 1.0, 0.5, 1.0]);
+}
+
+/// Greedy, with beams or drawn: what a token is chosen from are these numbers. `fixtures/generation/guidance.py` made them.
+#[test]
+fn guided_scores_are_the_references() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/generation/guided.json");
+    let text = std::fs::read_to_string(path).expect("the fixtures are in the repository");
+    let cases: Vec<Value> = serde_json::from_str(&text).expect("it is JSON");
+    assert!(cases.len() > 5, "only {} cases", cases.len());
+    for case in &cases {
+        let mut found = row(&case["row"]);
+        log_softmax(&mut found);
+        guided(case["scale"].as_f64().expect("a number"), &row(&case["compared"]), &mut found);
+        for (found, expected) in found.iter().zip(row(&case["outcome"])) {
+            let near = (found - expected).abs() <= 1e-5 * expected.abs().max(1.0);
+            assert!(near, "{found} instead of {expected} at {}", case["scale"]);
+        }
+    }
 }

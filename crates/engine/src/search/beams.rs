@@ -50,6 +50,7 @@ impl Beams {
             if turn.rules.decoding.logprobs.is_some() {
                 self.raw.extend_from_slice(row);
             }
+            turn.guide(lane, row);
             turn.rules.apply(turn.lanes[lane], &[], row, turn.scratch);
             turn.rules.filter(row, turn.scratch);
             turn.rules.finish(row);

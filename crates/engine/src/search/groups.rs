@@ -115,6 +115,7 @@ fn find(
         if log_softmax(row).is_nan() {
             return Err(not_numbers());
         }
+        turn.guide(lane, row);
         turn.rules.apply(turn.lanes[lane], chosen, row, turn.scratch);
         turn.rules.finish(row);
         best.offer(row, score, (beam * width) as u32);

@@ -10,6 +10,7 @@ use std::fmt;
 
 use glassformer_graph::{Ask, Leaders, Sum};
 
+use crate::processors::softmax::guided;
 use crate::processors::{Rules, Scratch};
 use crate::{Decoding, Finish, Generated, Token};
 
@@ -59,6 +60,8 @@ pub(crate) struct Turn<'t> {
     pub stopper: Option<&'t dyn Stopper>,
     /// The tokens of each lane, prompt included; all have the same number.
     pub lanes: Vec<&'t [u32]>,
+    /// The scores that those of each lane are compared with, row after row; empty where nothing is guided.
+    pub compared: &'t [f32],
     /// Memory to use again.
     pub scratch: &'t mut Scratch,
 }
@@ -79,6 +82,14 @@ impl Turn<'_> {
             return Some(Finish::Stop);
         }
         (self.lanes[lane].len() + 1 >= longest).then_some(Finish::Length)
+    }
+
+    /// Leads the log-probabilities `row` of `lane` away from what they are compared with.
+    fn guide(&self, lane: usize, row: &mut [f32]) {
+        let width = row.len();
+        if let Some(others) = self.compared.get(lane * width..(lane + 1) * width) {
+            guided(self.rules.decoding.guidance, others, row);
+        }
     }
 
     /// How many tokens are new.
@@ -110,6 +121,14 @@ impl Search {
             (0 | 1, _) => Self::Walk(Walk::new(decoding.returns)),
             (beams, 0 | 1) => Self::Beams(Beams::new(beams)),
             (beams, groups) => Self::Groups(Groups::new(beams, groups)),
+        }
+    }
+
+    /// Whether lanes change their places from step to step.
+    pub fn reorders(&self) -> bool {
+        match self {
+            Self::Beams(_) => true,
+            Self::Walk(_) | Self::Groups(_) => false,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::sampling::draw;
 use super::{Next, Short, Turn, not_numbers, nothing_left};
 use crate::processors::best::largest;
-use crate::processors::softmax::log_sum_exp;
+use crate::processors::softmax::{log_softmax, log_sum_exp};
 use crate::{Finish, Generated, Token};
 
 /// Sequences that do not look at one another.
@@ -98,6 +98,10 @@ fn told_of(turn: &mut Turn<'_>, row: &[f32]) -> Result<(), String> {
 }
 
 fn change(turn: &mut Turn<'_>, lane: usize, row: &mut [f32]) {
+    if turn.rules.decoding.is_guided() {
+        log_softmax(row);
+        turn.guide(lane, row);
+    }
     turn.rules.apply(turn.lanes[lane], &[], row, turn.scratch);
     turn.rules.filter(row, turn.scratch);
     turn.rules.finish(row);
