@@ -3,6 +3,7 @@
 mod bench;
 mod decode;
 mod explain;
+mod hub;
 mod model;
 mod program;
 mod quantize;
@@ -25,6 +26,7 @@ use crate::texts::Texts;
 pub use bench::{Bench, Workload};
 pub use decode::Decode;
 pub use explain::{Explain, Language};
+pub use hub::{List, Pull, Remove};
 pub use model::{Named, Subject};
 pub use program::{Completions, Config, Man};
 pub use quantize::{Quantize, To};
@@ -198,6 +200,15 @@ pub enum Verb {
     /// Write a model again in few bits, and say how far it is from what it was
     #[command(before_help = quantize::QUANTIZE)]
     Quantize(Quantize),
+    /// Fetch a model from a hub, or bring it up to date, and say where it is
+    #[command(before_help = hub::PULL)]
+    Pull(Pull),
+    /// List the models that were fetched
+    #[command(before_help = hub::LIST)]
+    List(List),
+    /// Delete a model that was fetched
+    #[command(before_help = hub::REMOVE)]
+    Remove(Remove),
     /// Say how this program is set up: every setting, and whether a flag, the environment or a file said so
     #[command(before_help = program::CONFIG)]
     Config(Config),

@@ -47,6 +47,11 @@ impl Console {
         &self.settings
     }
 
+    /// Whether nothing but results and errors is wanted.
+    pub fn is_quiet(&self) -> bool {
+        self.talk == Talk::Quiet
+    }
+
     /// Says what was done.
     pub fn note(&self, text: &str) {
         self.say(Talk::Usual, text);

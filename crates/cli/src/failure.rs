@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 
 use glassformer::formula::Problems;
-use glassformer::{engine, explain, families, graph, model, quantize, tasks, tokens, train, weights};
+use glassformer::{engine, explain, families, graph, hub, model, quantize, tasks, tokens, train, weights};
 
 /// The exit code of a negative result.
 pub const NEGATIVE: u8 = 1;
@@ -275,6 +275,12 @@ impl From<train::Error> for Failure {
             }
             error => Self::plain(&error),
         }
+    }
+}
+
+impl From<hub::Error> for Failure {
+    fn from(error: hub::Error) -> Self {
+        Self::plain(&error)
     }
 }
 

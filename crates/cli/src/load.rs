@@ -11,15 +11,13 @@ use glassformer::{Model, Reader, Translator, families, tasks};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::progress;
-
-const LAYOUT: &str = "give as model a folder with formula.toml and model.safetensors, one in Hugging Face layout, \
-                      one of CTranslate2, or a .gguf file";
+use crate::{models, progress};
 
 /// Where the model lies that a verb was given. All verbs ask here, but for those that do without: see [`own`].
 pub fn path(given: Option<&Path>, console: &Console) -> Result<PathBuf, Failure> {
     let given = given.or(console.settings().model.value.as_deref());
-    given.map(Path::to_owned).ok_or_else(|| Failure::new("there is no model", LAYOUT))
+    let given = given.ok_or_else(|| Failure::new("there is no model", models::KINDS))?;
+    models::locate(given, console)
 }
 
 /// Opens the model at `path`.
@@ -53,7 +51,7 @@ pub fn embedder(path: &Path, console: &Console) -> Result<Reader, Failure> {
 /// Refuses a path where nothing says what model it is.
 fn described(path: &Path) -> Result<(), Failure> {
     if !path.exists() {
-        return Err(absent(path));
+        return Err(models::absent(path));
     }
     let known = ["formula.toml", "config.json", "model.bin"];
     let gguf = |folder: &Path| {
@@ -63,14 +61,10 @@ fn described(path: &Path) -> Result<(), Failure> {
     if path.is_dir() && !known.iter().any(|name| path.join(name).exists()) && !gguf(path) {
         return Err(Failure::new(
             format!("there is neither formula.toml nor config.json in {}", path.display()),
-            LAYOUT,
+            models::KINDS,
         ));
     }
     Ok(())
-}
-
-fn absent(path: &Path) -> Failure {
-    Failure::new(format!("there is no folder or file {}", path.display()), LAYOUT)
 }
 
 fn open(
@@ -89,10 +83,15 @@ fn open(
     Ok(checkpoint)
 }
 
-/// The path of a model of the user's; nothing where the one is meant that the program carries: by no path, or by its name. A
-/// folder of that name may be anything, such as the data that the model was trained on; it is meant where a model lies in it.
-pub fn own(path: Option<&Path>) -> Option<&Path> {
-    path.filter(|path| *path != Path::new(glassformer::translator::NAME) || holds_model(path))
+/// Where the user's model lies; nothing where the one is meant that the program carries.
+pub fn own(given: Option<&Path>, console: &Console) -> Result<Option<PathBuf>, Failure> {
+    given.filter(|path| !is_carried(path)).map(|path| models::locate(path, console)).transpose()
+}
+
+/// Whether the model is meant that the program carries, by its name. A folder of that name may be anything, such as the data that
+/// the model was trained on; it is meant where a model lies in it.
+pub fn is_carried(path: &Path) -> bool {
+    path == Path::new(glassformer::translator::NAME) && !holds_model(path)
 }
 
 /// Whether there are weights in `folder`, and what describes them.
@@ -113,15 +112,12 @@ pub fn translator(console: &Console) -> Result<Translator, Failure> {
 
 /// The tokenizer of the model that was given: a folder's, a file's, or that of the model that the program carries.
 pub fn tokenizer(given: Option<&Path>, console: &Console) -> Result<Tokenizer, Failure> {
-    let path = path(given, console)?;
-    if own(Some(&path)).is_none() {
+    let given = given.or(console.settings().model.value.as_deref());
+    if given.is_some_and(is_carried) {
         let Files { tokenizer, tokenizer_config, .. } = glassformer::translator::FILES;
         return Ok(Tokenizer::from_json(tokenizer, tokenizer_config)?);
     }
-    if !path.exists() {
-        return Err(absent(&path));
-    }
-    Ok(tasks::tokenizer(&path)?)
+    Ok(tasks::tokenizer(&path(given, console)?)?)
 }
 
 /// Opens the model at `path` with its tokenizer, to run with the numbers that its weights stand for.
@@ -141,7 +137,7 @@ pub fn reader(path: &Path, console: &Console) -> Result<Reader, Failure> {
 /// whatever they are stored in.
 pub fn exact_writer(path: Option<&Path>, console: &Console) -> Result<Writer, Failure> {
     let backend = Arc::new(console.exact_backend());
-    match own(path) {
+    match path {
         Some(path) => Ok(Writer::new(checkpoint(path, console)?, path, backend)?),
         None => Ok(Writer::carried(&glassformer::translator::FILES, backend)?),
     }

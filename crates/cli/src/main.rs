@@ -11,6 +11,7 @@ mod feed;
 mod folders;
 mod ids;
 mod load;
+mod models;
 mod outputs;
 mod pager;
 mod progress;
@@ -115,6 +116,9 @@ fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         Verb::Verify(verify) => return verbs::verify::run(verify, console),
         Verb::Bench(bench) => verbs::bench::run(bench, console)?,
         Verb::Quantize(quantize) => verbs::quantize::run(quantize, console)?,
+        Verb::Pull(pull) => verbs::hub::pull(pull, console)?,
+        Verb::List(list) => verbs::hub::list(list, console)?,
+        Verb::Remove(remove) => return verbs::hub::remove(remove, console),
         Verb::Config(config) => verbs::program::config(config, console)?,
         Verb::Completions(completions) => verbs::program::completions(completions)?,
         Verb::Man(man) => verbs::program::man(man, console)?,

@@ -87,6 +87,16 @@ impl Progress {
         }
     }
 
+    /// So much more is to be done.
+    pub fn expect(&self, more: u64) {
+        self.bar.inc_length(more);
+    }
+
+    /// So much that was done counts no more.
+    pub fn retreat(&self, by: u64) {
+        self.bar.dec(by);
+    }
+
     /// Takes the bar away.
     pub fn finish(&self) {
         self.bar.finish_and_clear();

@@ -38,7 +38,8 @@
 //! ```
 //!
 //! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
-//! [`families`], [`tasks`], [`mod@translator`], [`quantize`], [`metrics`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part.
+//! [`families`], [`tasks`], [`mod@translator`], [`quantize`], [`metrics`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part. With the
+//! feature `hub`, which is on by default, `hub` finds and fetches models by name.
 #![forbid(unsafe_code)]
 
 /// README's snippets compile as they stand.
@@ -52,6 +53,8 @@ pub use glassformer_explain as explain;
 pub use glassformer_families as families;
 pub use glassformer_formula as formula;
 pub use glassformer_graph as graph;
+#[cfg(feature = "hub")]
+pub use glassformer_hub as hub;
 pub use glassformer_metrics as metrics;
 pub use glassformer_model as model;
 pub use glassformer_quantize as quantize;

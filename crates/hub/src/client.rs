@@ -249,7 +249,8 @@ fn call(
 /// What a user can do about a connection that did not come about, and whether to try again.
 fn failed(url: &str, error: &ureq::Error) -> Failed {
     use ureq::Error as Ureq;
-    const NETWORK: &str = "check the network and HTTPS_PROXY; with HF_HUB_OFFLINE=1 only the cache is used";
+    const NETWORK: &str =
+        "check the network and HTTPS_PROXY, or use what the cache has with HF_HUB_OFFLINE=1";
     const TRUST: &str = "if a company's proxy reads along, set SSL_CERT_FILE to its certificates";
     let (again, hint) = match error {
         Ureq::HostNotFound | Ureq::ConnectionFailed | Ureq::InvalidProxyUrl | Ureq::ConnectProxyFailed(_) => {

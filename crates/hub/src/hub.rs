@@ -228,10 +228,16 @@ impl Hub {
         }
     }
 
+    /// Names of models in the cache that could have been meant by `name`, nearest first.
+    pub fn near(&self, name: &Name) -> Vec<String> {
+        let known = inventory::names(&self.settings().cache);
+        let others = known.iter().map(String::as_str).filter(|known| *known != name.id());
+        near(name.id(), others).into_iter().map(str::to_owned).collect()
+    }
+
     /// What could have been meant by `name`, or else `otherwise`.
     fn hint(&self, name: &Name, otherwise: &str) -> String {
-        let known = inventory::names(&self.settings().cache);
-        let near = near(name.id(), known.iter().map(String::as_str).filter(|known| *known != name.id()));
+        let near = self.near(name);
         if near.is_empty() { otherwise.to_owned() } else { format!("did you mean {}?", near.join(" or ")) }
     }
 

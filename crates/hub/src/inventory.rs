@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use crate::cache::{Repo, walk};
 use crate::listing::is_commit;
-use crate::near::near;
 use crate::{Error, Hub, Name};
 
 /// A model in the cache.
@@ -78,8 +77,7 @@ impl Hub {
             });
         }
         if !repo.folder.is_dir() {
-            let known = names(cache);
-            let near = near(name.id(), known.iter().map(String::as_str));
+            let near = self.near(name);
             let list = "see `glassformer list`".to_owned();
             return Err(not_there(if near.is_empty() {
                 list

@@ -37,6 +37,7 @@ mod url;
 mod wanted;
 mod watch;
 
+pub use disk::bytes;
 pub use error::Error;
 pub use hub::{Hub, Pulled};
 pub use inventory::{File, Model, Removal, Revision};

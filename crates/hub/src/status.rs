@@ -75,7 +75,7 @@ fn reset(text: &str) -> Option<u64> {
 
 fn missing(settings: &Settings) -> &'static str {
     match settings.token {
-        None => "check the spelling; if the model is private, set HF_TOKEN",
+        None => "check the spelling, or set HF_TOKEN if the model is private",
         Some(_) => "check the spelling, and whether HF_TOKEN may see the model if it is private",
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 /// The model of a verb whose first argument it is.
 #[derive(clap::Args)]
 pub struct Subject {
-    /// The model: a folder, or a .gguf file
+    /// The model: a folder, a .gguf file, or a name of a hub such as org/name
     #[arg(value_name = "MODEL")]
     subject: Option<PathBuf>,
     /// The same, as with verbs whose arguments are texts
@@ -23,7 +23,7 @@ impl Subject {
 /// The model of a verb whose arguments are texts.
 #[derive(clap::Args)]
 pub struct Named {
-    /// The model: a folder, or a .gguf file
+    /// The model: a folder, a .gguf file, or a name of a hub such as org/name
     #[arg(long, value_name = "MODEL")]
     model: Option<PathBuf>,
 }

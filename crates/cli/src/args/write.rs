@@ -37,7 +37,7 @@ Examples:
 
 #[derive(clap::Args)]
 pub struct Translate {
-    /// The model: a folder, or a .gguf file; if not given, en-zh, the one that is part of this program
+    /// The model: a folder, a .gguf file, or a name of a hub such as org/name; if not given, en-zh, the one that is part of this program
     #[arg(long, value_name = "MODEL")]
     pub model: Option<PathBuf>,
     #[command(flatten)]
@@ -92,7 +92,7 @@ pub struct Summarize {
 
 #[derive(clap::Args)]
 pub struct Chat {
-    /// The model, unless --model gives it: a folder, or a .gguf file
+    /// The model, unless --model gives it: a folder, a .gguf file, or a name of a hub such as org/name
     #[arg(value_name = "MODEL")]
     subject: Option<String>,
     /// The model; all arguments are then texts

@@ -67,24 +67,24 @@ enum Opened {
 }
 
 fn open(args: &Explain, console: &Console) -> Result<Opened, Failure> {
-    let Some(path) = load::own(args.model.as_deref()) else {
+    let Some(path) = load::own(args.model.as_deref(), console)? else {
         return Ok(Opened::Writer(Box::new(load::exact_writer(None, console)?)));
     };
-    let checkpoint = load::checkpoint(path, console)?;
+    let checkpoint = load::checkpoint(&path, console)?;
     let formula = checkpoint.model.formula();
     let words = matches!(formula.head, Head::Words { .. } | Head::Adaptive { .. });
     if words && formula.target.is_some() {
-        return Ok(Opened::Writer(Box::new(load::exact_writer(Some(path), console)?)));
+        return Ok(Opened::Writer(Box::new(load::exact_writer(Some(&path), console)?)));
     }
     let backend = std::sync::Arc::new(console.exact_backend());
     let reader = match formula.head {
         // What such a model is for is a vector of the text: pooled as its files say.
-        Head::Rows => Reader::open_for_embedding(path, backend)?,
+        Head::Rows => Reader::open_for_embedding(&path, backend)?,
         Head::Words { .. }
         | Head::Adaptive { .. }
         | Head::Classes { .. }
         | Head::Tags { .. }
-        | Head::Spans => Reader::new(checkpoint, tasks::tokenizer(path)?, backend)?,
+        | Head::Spans => Reader::new(checkpoint, tasks::tokenizer(&path)?, backend)?,
     };
     Ok(Opened::Reader(Box::new(reader)))
 }

@@ -10,12 +10,14 @@ use glassformer::formula::{TextError, print};
 use crate::args::{Formula as Args, Notation};
 use crate::console::{Console, result};
 use crate::failure::Failure;
-use crate::load;
+use crate::{load, models};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let formula = match (&args.name, &args.file) {
         (Some(name), _) => shape(name, &args.sizes())?,
-        (None, Some(file)) if is_model(file) => load::model(file, console)?.formula().clone(),
+        (None, Some(file)) if is_model(file) => {
+            load::model(&load::path(Some(file), console)?, console)?.formula().clone()
+        }
         (None, Some(file)) => read(file)?,
         (None, None) => return Err(unknown("")),
     };
@@ -62,7 +64,7 @@ fn unknown(name: &str) -> Failure {
 /// Whether `path` is a model rather than a formula alone: a folder without one, or a file in GGUF.
 fn is_model(path: &Path) -> bool {
     let folder = path.is_dir() && !path.join("formula.toml").exists();
-    folder || path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
+    folder || models::is_name(path) || path.extension().is_some_and(|end| end.eq_ignore_ascii_case("gguf"))
 }
 
 /// Reads a formula from a file, a model's folder, or standard input.

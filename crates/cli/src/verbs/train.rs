@@ -12,6 +12,7 @@ use crate::Done;
 use crate::args;
 use crate::console::{self, Console};
 use crate::failure::Failure;
+use crate::models;
 use crate::progress::{Progress, Training};
 use crate::staging::{self, Existing};
 use crate::verbs::init;
@@ -27,13 +28,16 @@ pub fn run(args: &args::Train, console: &Console) -> Result<Done, Failure> {
         init::run(objective, args, console)?;
         return Ok(Done::Well);
     }
-    let [config] = &args.files[..] else {
+    let [file] = &args.files[..] else {
         return Err(Failure::new(
             format!("a training has one configuration, and {} files are given", args.files.len()),
             "to have one written for data, add --init and what is to be learned",
         ));
     };
-    let config = Config::open(config)?;
+    let mut config = Config::open(file)?;
+    if let Some(checkpoint) = &mut config.model.checkpoint {
+        *checkpoint = models::named_in(file, checkpoint, console)?;
+    }
     let out = config.out.clone();
     if args.plot {
         return plot(&config, console);

@@ -17,13 +17,13 @@ use crate::progress::Progress;
 use crate::texts::Reading;
 
 pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
-    let Some(path) = load::own(args.model.as_deref()) else {
+    let Some(path) = load::own(args.model.as_deref(), console)? else {
         let translator = load::translator(console)?;
         let options = translation(args, translator.writer(), console)?;
         let reading = args.texts.read_or_ask(console)?;
         return texts(reading, args.json, |texts| translator.translate_all(texts, &options));
     };
-    let writer = load::writer(path, console)?;
+    let writer = load::writer(&path, console)?;
     let options = translation(args, &writer, console)?;
     texts(args.texts.read_or_ask(console)?, args.json, |texts| writer.translate(texts, &options))
 }

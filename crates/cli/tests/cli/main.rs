@@ -7,6 +7,7 @@ mod explain;
 mod formula;
 mod forward;
 mod generate;
+mod hub;
 mod precision;
 mod program;
 mod quantize;
@@ -185,6 +186,9 @@ fn help_starts_with_examples_for_every_verb() {
         "detokenize",
         "config",
         "completions",
+        "pull",
+        "list",
+        "remove",
     ];
     for verb in [None].into_iter().chain(verbs.map(Some)) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_glassformer"));

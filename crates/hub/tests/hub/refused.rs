@@ -41,7 +41,10 @@ fn a_gated_model_says_where_its_licence_is_accepted() {
 #[test]
 fn a_model_that_is_not_there_or_private_says_so() {
     let error = told(Reply::new(401).with("X-Error-Code", "RepoNotFound"), None);
-    assert_eq!(error, "HUB has no model org/name; check the spelling; if the model is private, set HF_TOKEN");
+    assert_eq!(
+        error,
+        "HUB has no model org/name; check the spelling, or set HF_TOKEN if the model is private"
+    );
     assert!(told(Reply::new(404), None).contains("has no model org/name"));
     let error = told(Reply::new(404), Some("hf_mine"));
     assert!(error.contains("whether HF_TOKEN may see the model"), "{error}");
