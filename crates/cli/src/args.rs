@@ -89,8 +89,8 @@ pub struct Globals {
     /// How many threads compute; all cores if not given
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]
     pub threads: Option<u16>,
-    /// What weights are held and multiplied in; stored means as few bits as the file has; auto means f32, and stored for what
-    /// quantize wrote and for GGUF files that write texts, except where ids go in or numbers come out
+    /// The precision of weights and products; stored: as few bits as the file has; auto: stored for quantised models and for
+    /// GGUF files that write text, else f32
     #[arg(long, global = true, value_enum)]
     pub dtype: Option<Dtype>,
     /// The instructions to compute with; the best of this machine if not given

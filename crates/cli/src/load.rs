@@ -16,7 +16,7 @@ use crate::{models, progress};
 /// Where the model lies that a verb was given. All verbs ask here, but for those that do without: see [`own`].
 pub fn path(given: Option<&Path>, console: &Console) -> Result<PathBuf, Failure> {
     let given = given.or(console.settings().model.value.as_deref());
-    let given = given.ok_or_else(|| Failure::new("there is no model", models::KINDS))?;
+    let given = given.ok_or_else(models::missing)?;
     models::locate(given, console)
 }
 
@@ -95,7 +95,7 @@ pub fn is_carried(path: &Path) -> bool {
 }
 
 /// Whether there are weights in `folder`, and what describes them.
-fn holds_model(folder: &Path) -> bool {
+pub fn holds_model(folder: &Path) -> bool {
     let described = ["config.json", "formula.toml"].iter().any(|name| folder.join(name).is_file());
     let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
     let weights = |end: &std::ffi::OsStr| ["safetensors", "bin", "gguf"].iter().any(|known| end == *known);

@@ -1,12 +1,14 @@
 //! From what the user gave for a model to where it lies. A folder or file that exists wins; then it is a name of a hub.
 
 use std::cell::OnceCell;
+use std::env;
 use std::path::{Path, PathBuf};
 
 use glassformer::hub::{Error, Event, Hub, Name, bytes};
 
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::load;
 use crate::progress::Progress;
 
 /// What can be given for a model.
@@ -65,6 +67,18 @@ fn name(given: &Path) -> Option<Name> {
     let files = ["gguf", "safetensors", "bin", "json", "toml", "txt", "pt"];
     let is_file = Path::new(name.id()).extension().is_some_and(|end| files.iter().any(|known| end == *known));
     (!is_file).then_some(name)
+}
+
+/// No model was given. One that stands among the texts was meant to be it.
+pub fn missing() -> Failure {
+    let is_model = |path: &PathBuf| {
+        load::holds_model(path) || path.is_file() && path.extension().is_some_and(|end| end == "gguf")
+    };
+    let hint = match env::args_os().skip(2).map(PathBuf::from).find(is_model) {
+        Some(path) => format!("{path} would be taken for a text: write --model {path}", path = path.display()),
+        None => KINDS.to_owned(),
+    };
+    Failure::new("there is no model", hint)
 }
 
 /// Nothing is at `path`.

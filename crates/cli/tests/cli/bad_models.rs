@@ -41,8 +41,10 @@ fn a_file_that_is_no_model_is_named() {
 #[test]
 fn a_hugging_face_folder_is_recognised() {
     let folder = folder("bad_hugging_face");
-    fs::write(folder.join("config.json"), "{}").unwrap();
+    fs::write(folder.join("config.json"), r#"{"model_type": "whale"}"#).unwrap();
     generate(folder.to_str().unwrap()).refused_with("is not known", "known: albert");
+    fs::write(folder.join("config.json"), "{}").unwrap();
+    generate(folder.to_str().unwrap()).refused("model_type is missing");
 }
 
 #[test]

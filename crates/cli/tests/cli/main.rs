@@ -200,12 +200,19 @@ fn help_starts_with_examples_for_every_verb() {
     }
 }
 
+/// `generate FOLDER "Once"` said that there was no model.
+#[test]
+fn a_model_among_the_texts_is_pointed_out() {
+    let story = model("story");
+    run(&["generate", &story, "The cat"]).refused_with("there is no model", &format!("write --model {story}"));
+    run(&["generate", "The cat"]).refused_with("there is no model", "a name of a hub");
+}
+
 #[test]
 fn wrong_usage_is_refused_before_anything_runs() {
     run(&["explode"]).refused("unrecognized subcommand 'explode'");
     run(&["explain", "--frobnicate"]).refused("unexpected argument '--frobnicate'");
     run(&["explain", "--color", "mauve"]).refused("invalid value 'mauve'");
-    run(&["explain", "--errata", "--json"]).refused("cannot be used with");
     run(&["explain", "-q", "-v"]).refused("cannot be used with");
     finish(Command::new(env!("CARGO_BIN_EXE_glassformer")).args(["explain", "--threads", "0"]))
         .refused("invalid value '0'");

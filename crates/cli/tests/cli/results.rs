@@ -200,7 +200,7 @@ fn gguf_files_write_in_the_bits_that_they_are_stored_in() {
     // This one has no tokenizer, which is said after how it would compute.
     let how = |args: &[&str]| run(&[&["-v"], args, &["--model", &gguf]].concat()).err;
     let texts = how(&["generate", "--max-new-tokens", "2", "a"]);
-    assert!(texts.contains("computing in stored with "), "{texts}");
+    assert!(texts.contains("computing in the bits of the file with "), "{texts}");
     let exact = how(&["generate", "--max-new-tokens", "2", "--dtype", "f32", "a"]);
     assert!(exact.contains("computing in f32 with "), "{exact}");
     // Where ids go in, the numbers are the reference's.

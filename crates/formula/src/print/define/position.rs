@@ -17,7 +17,7 @@ pub(super) fn added(side: &Side) -> Vec<Expr> {
                 sum.extend([Sign::Plus.into(), at("PE", later(offset))]);
             }
             Position::Learned { max: _, offset, counting: _ } => {
-                sum.extend([Sign::Plus.into(), at("P", later(offset))])
+                sum.extend([Sign::Plus.into(), at("P", later(offset))]);
             }
             Position::Sinusoidal { when: When::EveryStep, .. }
             | Position::None
