@@ -75,7 +75,9 @@ pub fn missing() -> Failure {
         load::holds_model(path) || path.is_file() && path.extension().is_some_and(|end| end == "gguf")
     };
     let hint = match env::args_os().skip(2).map(PathBuf::from).find(is_model) {
-        Some(path) => format!("{path} would be taken for a text: write --model {path}", path = path.display()),
+        Some(path) => {
+            format!("{path} would be taken for a text: write --model {path}", path = path.display())
+        }
         None => KINDS.to_owned(),
     };
     Failure::new("there is no model", hint)
@@ -132,7 +134,7 @@ impl<'a> Shown<'a> {
             Event::Restart { path } => {
                 self.say(&format!("{path}: what an earlier run left of it was wrong, fetching it anew"));
             }
-            Event::Retry { why, wait } => self.say(&format!("{why}; trying again in {:.0?}", wait)),
+            Event::Retry { why, wait } => self.say(&format!("{why}; trying again in {wait:.0?}")),
             Event::Unchecked { name, why } => self.console.warn(&Failure::new(
                 format!("whether {name} is complete is not known: {why}"),
                 "what is in the cache is used; HF_HUB_OFFLINE=1 asks nobody",

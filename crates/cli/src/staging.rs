@@ -61,7 +61,7 @@ impl Staging {
     }
 
     /// A failure to write, which names the files as they would have been called.
-    pub fn told(&self, failure: Failure) -> Failure {
+    pub fn told(&self, failure: &Failure) -> Failure {
         let [hidden, out] = [&self.hidden, &self.out].map(|path| path.display().to_string());
         Failure::new(failure.message.replace(&hidden, &out), failure.hint.replace(&hidden, &out))
     }

@@ -41,7 +41,7 @@ pub struct Decoding {
     /// Whether and how tokens are drawn.
     pub sampling: Option<Sampling>,
 
-    /// How far scores are led away from those without the prompt, or after [`Request::negative`](crate::Request::negative): the
+    /// How far scores are led away from those without the prompt, or after `Request::negative`: the
     /// log-probabilities become `without + guidance · (with − without)`. 1 for nothing (classifier-free guidance, Sanchez et al.
     /// 2023; `guidance_scale`).
     pub guidance: f64,

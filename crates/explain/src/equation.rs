@@ -291,7 +291,7 @@ impl<'t> Equations<'t> {
         match attend.relative {
             Relative::None => {}
             Relative::Alibi => {
-                added = " − m · |i − j|".to_owned();
+                " − m · |i − j|".clone_into(&mut added);
                 let numbers = (0..attend.heads).map(|head| attend.slope(head)).collect();
                 right.give(given, Given { name: beside(&node.name, "slopes"), symbol: "m", numbers });
             }

@@ -26,7 +26,8 @@ pub(crate) fn symbols(graph: &Graph, given: &HashMap<String, String>) -> Vec<Str
     }
     // Only the rows that the head is asked about: in a trace these are all of them.
     for node in graph.nodes().iter().filter(|node| matches!(node.op, Op::Pick(_))) {
-        symbols[node.outputs[0].0] = symbols[node.inputs[0].0].clone();
+        let symbol = symbols[node.inputs[0].0].clone();
+        symbols[node.outputs[0].0] = symbol;
     }
     symbols
 }
@@ -142,14 +143,13 @@ fn base(path: &Path<'_>, node: &Node, output: usize) -> String {
         (_, "halted") => return "s₀".to_owned(),
         (_, "result") => return format!("F{}", subscript(step)),
         ("pooler", _) => "p",
-        ("probabilities", _) => "P",
         ("logits", _) => "L",
         ("head", "clusters") => "L_c",
         ("head", "down") => "d",
         ("head", number) if number.parse::<usize>().is_ok() => return numbered('L', number),
         ("head", _) => "h",
         ("embed", "typed") => "T",
-        ("embed", "positions" | "placed") | (_, "positions") => "P",
+        ("probabilities", _) | ("embed", "placed") | (_, "positions") => "P",
         ("embed", last) if last.starts_with("words") => return numbered('E', &last[5..]),
         ("embed", last) if last.starts_with("up") => return numbered('U', &last[2..]),
         ("embed", _) => "E",

@@ -240,7 +240,7 @@ impl Config {
         self.keys
     }
 
-    /// Refuses keys that nobody read and that are not known to have no effect ([`keys`]); null says nothing.
+    /// Refuses keys that nobody read and that are not known to have no effect (the table in `keys`); null says nothing.
     ///
     /// # Errors
     /// The first key that is known and would have one, or else all that are not known.

@@ -27,7 +27,8 @@ fn read(config: &Map<String, Value>) -> Result<Formula, String> {
 }
 
 fn object(value: Value) -> Map<String, Value> {
-    value.as_object().cloned().unwrap_or_default()
+    let Value::Object(object) = value else { panic!("{value} is no object") };
+    object
 }
 
 /// `n_heads` of DistilBERT, `num_heads` of mT5, `n_head` of GPT-2 and others were said to be missing.

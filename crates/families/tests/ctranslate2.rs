@@ -123,7 +123,7 @@ fn what_is_not_understood_is_refused_by_name() {
 #[test]
 fn a_configuration_names_the_tokens_by_their_ids() {
     let id = |folder: &str, key: &str| {
-        open(&fixtures("ctranslate2").join(folder)).expect("it opens").config[key].as_u64().expect("an id")
+        open(fixtures("ctranslate2").join(folder)).expect("it opens").config[key].as_u64().expect("an id")
     };
     assert_eq!(id("opennmt-int8", "decoder_start_token_id"), 1);
     assert_eq!(id("opennmt-int8", "eos_token_id"), 2);
@@ -137,7 +137,7 @@ fn a_real_translator_scores_as_its_own_engine_and_equals_its_twin() {
     let home = || std::env::home_dir().map(|home| home.join(".cache/glassformer-assets"));
     let assets = std::env::var_os("GLASSFORMER_ASSETS").map(PathBuf::from).or_else(home).expect("a home");
     let twin = assets.join("opus-zh-en");
-    let (ours, theirs) = (open(&twin.join("ctranslate2")).expect("it opens"), open(&twin).expect("it opens"));
+    let (ours, theirs) = (open(twin.join("ctranslate2")).expect("it opens"), open(&twin).expect("it opens"));
     let text = std::fs::read_to_string(fixtures("ctranslate2").join("assets.json")).expect("it is there");
     let all: Vec<BTreeMap<String, Vec<f64>>> = serde_json::from_str(&text).expect("lists of numbers");
     for entry in all {

@@ -113,7 +113,6 @@ fn a_folder_with_one_file_is_that_file() {
 
 #[test]
 fn a_file_that_says_nothing_of_its_model_is_refused_with_a_hint() {
-    let error =
-        open(&fixtures("hf").join("llama/model.safetensors")).expect_err("it is no model").to_string();
+    let error = open(fixtures("hf").join("llama/model.safetensors")).expect_err("it is no model").to_string();
     assert!(error.contains("give a folder with config.json"), "{error}");
 }

@@ -11,7 +11,7 @@ use glassformer_weights::Weights;
 use serde_json::{Map, Value, json};
 
 fn fixture(name: &str) -> Checkpoint {
-    open(&common::fixtures("hf").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    open(common::fixtures("hf").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn sides(formula: &Formula) -> Vec<&Position> {

@@ -10,7 +10,7 @@
 //!
 //! use glassformer_tasks::{Fill, Reader};
 //! # fn example(backend: Arc<dyn glassformer_graph::Backend>) -> Result<(), glassformer_tasks::Error> {
-//! let reader = Reader::open("bert-folder".as_ref(), backend)?;
+//! let reader = Reader::open("bert-folder", backend)?;
 //! for blank in &reader.fill(&["The cat [MASK] on the mat."], &Fill::default())?[0] {
 //!     println!("{} {:.3}", blank.choices[0].word, blank.choices[0].score);
 //! }

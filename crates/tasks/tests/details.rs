@@ -23,7 +23,7 @@ fn target(checkpoint: &Checkpoint, source: &[u32]) -> Result<Vec<u32>, Error> {
 /// Without the key nothing was put before the source, and classes were read off the last row.
 #[test]
 fn a_classifiers_decoder_reads_from_the_start_token_to_the_last_end() {
-    let mut checkpoint = open(&fixture("hf/bart-classes")).unwrap();
+    let mut checkpoint = open(fixture("hf/bart-classes")).unwrap();
     for key in ["decoder_start_token_id", "eos_token_id", "pad_token_id"] {
         checkpoint.config.remove(key);
     }

@@ -14,7 +14,7 @@ fn folder(name: &str) -> PathBuf {
 }
 
 fn open(name: &str) -> (Writer, Value) {
-    let writer = Writer::open(&folder(name), Arc::new(Cpu::new(2))).unwrap();
+    let writer = Writer::open(folder(name), Arc::new(Cpu::new(2))).unwrap();
     let expected = std::fs::read_to_string(folder(name).join("expected.json")).unwrap();
     (writer, serde_json::from_str(&expected).unwrap())
 }
@@ -248,7 +248,7 @@ fn likelihoods_are_the_references() {
             assert!((found - expected).abs() < 1e-4, "{found} where {expected} was expected");
         }
     };
-    let reader = |name: &str| Reader::open(&folder(name), Arc::new(Cpu::new(2))).unwrap();
+    let reader = |name: &str| Reader::open(folder(name), Arc::new(Cpu::new(2))).unwrap();
     let (_, story) = open("story");
     let texts: Vec<Input<'_>> =
         list(&story["scored"]).iter().map(|one| Input::One(text(&one["text"]))).collect();

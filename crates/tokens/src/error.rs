@@ -197,7 +197,7 @@ pub(crate) fn clip(text: &str) -> String {
 mod tests {
     use super::in_words;
 
-    /// Users were told of "struct Outline", "usize" and "untagged enum ModelWrapper".
+    /// Users were told of "struct Outline", "usize" and "untagged enum `ModelWrapper`".
     #[test]
     fn parsers_speak_of_json_and_not_of_types() {
         let cases = [

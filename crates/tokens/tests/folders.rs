@@ -293,7 +293,8 @@ fn real_tokenizers_agree_with_the_reference() {
 #[test]
 #[ignore = "needs downloaded models"]
 fn real_vocabularies_without_tokenizer_json_agree_with_the_reference() {
-    let copies: [(&str, &str, &[(&str, &str)]); 3] = [
+    type Copied<'a> = &'a [(&'a str, &'a str)];
+    let copies: [(&str, &str, Copied<'_>); 3] = [
         (
             "minilm",
             "minilm",

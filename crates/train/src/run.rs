@@ -187,7 +187,7 @@ impl Run {
         }
         let mut run = Self {
             log: Log::resume(
-                &config.out.join("log.jsonl"),
+                config.out.join("log.jsonl"),
                 last.as_ref().map_or(0, |(_, progress)| progress.step),
             )?,
             config,

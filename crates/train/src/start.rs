@@ -415,7 +415,7 @@ mod tests {
         fs::create_dir_all(folder.join("tokens")).unwrap();
         fs::write(folder.join("data.tsv"), data).unwrap();
         let learn = Learn { pieces: Pieces::Characters, around: Marks::Around, ..Learn::default() };
-        learn.from_lines(["abc"]).unwrap().save(&folder.join("tokens")).unwrap();
+        learn.from_lines(["abc"]).unwrap().save(folder.join("tokens")).unwrap();
         let checkpoint = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fixtures/hf/longformer-mlm");
         let text = format!(
             r#"
@@ -428,7 +428,7 @@ mod tests {
             "#
         );
         fs::write(folder.join("config.toml"), text).unwrap();
-        let config = Config::open(&folder.join("config.toml")).unwrap();
+        let config = Config::open(folder.join("config.toml")).unwrap();
         let begun = begin(&config, &mut |_| {}).unwrap();
         let data = prepare(&config, &begun.task, &folder.join("data"), &mut |_| {}).unwrap();
         let batch = begun.task.batch(&data.train, &[0], &mut Random::new(1)).unwrap();

@@ -151,7 +151,7 @@ fn ids_may_have_gaps() {
     }
 
     let tokenizer = Tokenizer::open(folder.0.join("learned-fill/tokenizer")).expect("it opens");
-    let read = Config::open(&folder.0.join("fill.toml")).expect("the configuration is right");
+    let read = Config::open(folder.0.join("fill.toml")).expect("the configuration is right");
     let formula = Formula::from_toml(&encoder()).expect("it is right");
     let task = Task::new(&read, tokenizer, Vec::new(), &formula, About::default()).expect("it fits");
     let store = Store::open(&folder.0.join("fill/data"), "train", 1).expect("the data is there");

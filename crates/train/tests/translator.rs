@@ -26,7 +26,7 @@ fn the_small_translator_learns_to_translate() {
     std::fs::copy(examples.join("en-zh/small-formula.toml"), folder.0.join("small-formula.toml"))
         .expect("the formula");
 
-    let config = Config::open(&folder.0.join("small.toml")).expect("the configuration is right");
+    let config = Config::open(folder.0.join("small.toml")).expect("the configuration is right");
     let backend = Cpu::default().with_precision(Precision::Bf16).keeping_wide(|_| false);
     let mut run = Run::open(config, &backend, Changes::Refuse, &mut |_| {}).expect("it can begin");
     let ended = run.go(&|| false, &mut |_| {}).expect("it trains");
@@ -41,7 +41,7 @@ fn the_small_translator_learns_to_translate() {
         weight: 1.0,
     };
     let found = evaluate
-        .run(&folder.0.join("out/model"), &[source], Arc::new(Cpu::default()), &mut |_| {})
+        .run(folder.0.join("out/model"), &[source], Arc::new(Cpu::default()), &mut |_| {})
         .expect("it can be evaluated");
     let (name, bleu) = &found.scores[0];
     println!("{name} {bleu:.2} on {} sentences", found.examples);

@@ -69,7 +69,7 @@ fn a_sentence_encoder_of_a_formula_opens_for_embedding() {
     let text = std::fs::read_to_string(&config).expect("the configuration");
     std::fs::write(&config, text.replace("\"translate\"", "\"embed\"")).expect("the configuration");
     train(&config, |_| false);
-    let opened = families::open_for_embedding(&folder.0.join("out/model")).expect("it opens");
+    let opened = families::open_for_embedding(folder.0.join("out/model")).expect("it opens");
     assert!(opened.embedding.is_some() && opened.model.formula().pooler.is_some());
     assert_eq!(opened.global, [0], "the first row sees all, as it did in training");
 }
@@ -87,7 +87,7 @@ fn a_classifier_and_a_tagger_of_a_formula_keep_their_labels() {
         let text = text.replace("\"translate\"", &format!("\"{objective}\"")).replace("data.tsv", name);
         std::fs::write(&config, text).expect("the configuration");
         train(&config, |_| false);
-        let reader = Reader::open(&folder.0.join(objective).join("model"), Arc::new(Cpu::new(1)));
+        let reader = Reader::open(folder.0.join(objective).join("model"), Arc::new(Cpu::new(1)));
         reader.expect("it opens").checkpoint().labels.clone()
     };
     let text = "a cat\tanimal\na tree\tplant\na dog\tanimal\n".repeat(4).replace("a dog", "my dog");

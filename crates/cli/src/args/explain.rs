@@ -18,6 +18,7 @@ Examples:
 ";
 
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Explain {
     /// What the model reads; without it, a worked example of “The cat sat” is replayed, and every number that it printed is checked
     #[arg(value_name = "TEXT")]

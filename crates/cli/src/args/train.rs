@@ -52,6 +52,7 @@ A whole configuration, with what is usual:
 ";
 
 #[derive(clap::Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub struct Train {
     /// The configuration; with --init, the data to learn from
     #[arg(value_name = "CONFIG.toml", required = true)]

@@ -68,7 +68,7 @@ fn lines(proposal: &Proposal, to: &str) -> String {
     }
     lines.extend(survey.notes.iter().map(|note| format!("            {note}")));
     if let Some(shape) = &config.model.shape {
-        let [width, layers] = [shape.width, shape.layers].map(|size| size.unwrap_or_default());
+        let [width, layers] = [shape.width, shape.layers].map(Option::unwrap_or_default);
         let parameters = measured.parameters;
         lines.push(format!(
             "model       {}, width {width}, {layers} layers: {parameters} parameters",

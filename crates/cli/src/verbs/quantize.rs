@@ -58,10 +58,10 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let [texts, calibrate] = [samples(&texts)?, samples(&calibrate)?];
     let scores_before = scores(args, (model, BEFORE), console)?;
     let fitted = fit(how, &shared, &calibrate, console)?;
-    copy_beside(model, staging.path()).map_err(|error| staging.told(error.into()))?;
+    copy_beside(model, staging.path()).map_err(|error| staging.told(&error.into()))?;
     let written = how
-        .write(&shared, &fitted, &staging.path().join("model.safetensors"))
-        .map_err(|error| staging.told(error.into()))?;
+        .write(&shared, &fitted, staging.path().join("model.safetensors"))
+        .map_err(|error| staging.told(&error.into()))?;
     staging.finish()?;
     let logits = if let Some(before) = before.filter(|_| !texts.is_empty()) {
         let after = Reader::open(&args.out, Arc::new(console.cpu(AFTER)))?;

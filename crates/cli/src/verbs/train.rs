@@ -175,7 +175,7 @@ fn counts(report: &Report) -> String {
 }
 
 fn plot(config: &Config, console: &Console) -> Result<Done, Failure> {
-    let entries = Log::read(&config.out.join("log.jsonl"));
+    let entries = Log::read(config.out.join("log.jsonl"));
     if entries.is_empty() {
         return Err(Failure::new(
             format!("there is no log in {}", config.out.display()),

@@ -122,7 +122,9 @@ fn what_reads_is_followed_to_its_blanks_classes_tags_and_answers() {
         text
     };
     let has = |text: &str, needed: &[&str]| {
-        needed.iter().for_each(|needed| assert!(text.contains(needed), "{needed} is missing: {text}"));
+        for needed in needed {
+            assert!(text.contains(needed), "{needed} is missing: {text}");
+        }
     };
     has(&told("fill", &["a [MASK]"]), &["[MASK]  p  ← p 0.7811"]);
     has(&told("classes", &["The cat"]), &["NEUTRAL  ← NEUTRAL 0.9999"]);

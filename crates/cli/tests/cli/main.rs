@@ -203,8 +203,9 @@ fn help_starts_with_examples_for_every_verb() {
 /// `generate FOLDER "Once"` said that there was no model.
 #[test]
 fn a_model_among_the_texts_is_pointed_out() {
-    let story = model("story");
-    run(&["generate", &story, "The cat"]).refused_with("there is no model", &format!("write --model {story}"));
+    let story = format!("{}/../../fixtures/tasks/story", env!("CARGO_MANIFEST_DIR"));
+    run(&["generate", &story, "The cat"])
+        .refused_with("there is no model", &format!("write --model {story}"));
     run(&["generate", "The cat"]).refused_with("there is no model", "a name of a hub");
 }
 

@@ -70,7 +70,9 @@ impl Terminal {
             }
             match self.shown.recv_timeout(end.saturating_duration_since(Instant::now())) {
                 Ok(bytes) => self.screen.extend(bytes),
-                Err(_) => panic!("{text:?} is not shown, but {:?}", String::from_utf8_lossy(&self.screen)),
+                Err(why) => {
+                    panic!("{text:?} is not shown ({why}), but {:?}", String::from_utf8_lossy(&self.screen))
+                }
             }
         }
     }

@@ -18,7 +18,7 @@ struct Document<'a> {
 }
 
 #[derive(Serialize)]
-struct Errata<'a> {
+struct Corrections<'a> {
     schema: u32,
     title: &'a Text,
     score: Score,
@@ -46,7 +46,7 @@ pub fn render(walkthrough: &Walkthrough) -> Result<String, serde_json::Error> {
 pub fn errata(walkthrough: &Walkthrough) -> Result<String, serde_json::Error> {
     let errata: Vec<&Judged> =
         walkthrough.claims().filter(|judged| judged.verdict == Verdict::Wrong).collect();
-    serde_json::to_string(&Errata {
+    serde_json::to_string(&Corrections {
         schema: SCHEMA,
         title: &walkthrough.title,
         score: walkthrough.score(),

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use super::{Ending, Telling};
 use crate::equation::Equations;
+use crate::names::Path;
 use crate::trace::PROBABILITIES;
 use crate::{Axis, Choice, Error, Fact, Labels, Shown, Step, Style, Text, Traced};
 
@@ -58,7 +59,7 @@ impl Telling<'_> {
             best.push(chosen as usize);
         }
         let mut tensors: Vec<Shown> = self.looks(at - 1)?.into_iter().collect();
-        tensors.extend(self.scores(equations, at - 1, best)?);
+        tensors.extend(self.scores(equations, at - 1, &best)?);
         let before: Vec<String> = target[..at].iter().map(|&id| self.tour.name(id)).collect();
         let name = self.tour.name(chosen);
         Ok(Step {
@@ -88,21 +89,16 @@ impl Telling<'_> {
             title: Text { en: format!("What {name} could be"), zh: format!("{name} 可能是什么") },
             text: Vec::new(),
             facts: Vec::new(),
-            tensors: self.scores(equations, place, best)?,
+            tensors: self.scores(equations, place, &best)?,
             claims: Vec::new(),
         })
     }
 
     /// The scores of `columns` in row `row`, and their probabilities.
-    fn scores(
-        &self,
-        equations: &Equations<'_>,
-        row: usize,
-        columns: Vec<usize>,
-    ) -> Result<Vec<Shown>, Error> {
+    fn scores(&self, equations: &Equations<'_>, row: usize, columns: &[usize]) -> Result<Vec<Shown>, Error> {
         let names: Vec<String> = columns.iter().map(|&id| self.tour.name(id as u32)).collect();
         let named = |shown: Shown| {
-            let shown = shown.rows(vec![row]).columns(columns.clone());
+            let shown = shown.rows(vec![row]).columns(columns.to_vec());
             Shown { labels: vec![shown.labels[0].clone(), Labels::Names(names.clone())], ..shown }
         };
         let mut shown = self.shown(equations, "logits")?;
@@ -136,7 +132,7 @@ impl Telling<'_> {
         let own = || {
             values().find(|traced| {
                 traced.name.starts_with(&side.to_string())
-                    && traced.name.ends_with(".probs")
+                    && Path::of(&traced.name).last == "probs"
                     && !traced.name.contains(".global.")
             })
         };

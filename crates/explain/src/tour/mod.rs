@@ -270,8 +270,8 @@ impl Telling<'_> {
     /// step of its own.
     fn shown(&self, equations: &Equations<'_>, name: &str) -> Result<Vec<Shown>, Error> {
         let Some((equation, given)) = equations.equation(name) else { return Ok(Vec::new()) };
-        let style =
-            if name.ends_with(".probs") || name == PROBABILITIES { Style::Heat } else { Style::Matrix };
+        let is_shares = Path::of(name).last == "probs" || name == PROBABILITIES;
+        let style = if is_shares { Style::Heat } else { Style::Matrix };
         let shown = Shown::of(&self.trace, name, &equation.text, &self.words)?;
         let shown = Shown { style, operands: equation.operands, ..shown };
         Ok(given.into_iter().map(own).chain([shown]).collect())

@@ -96,8 +96,7 @@ fn of_head(telling: &Telling<'_>, shown: Shown, head: usize) -> Option<Shown> {
     let heads = traced.tensor.shape().last().copied()?;
     let width = shown.shape.last().copied()?;
     match path.last {
-        "scores" | "probs" => Some(shown.columns(vec![head])),
-        "slopes" => Some(shown.columns(vec![head])),
+        "scores" | "probs" | "slopes" => Some(shown.columns(vec![head])),
         "turns" => Some(shown),
         "key" | "key_norm" | "key_turned" | "key_squeezed" | "value" | "value_squeezed" => {
             let size = telling.trace.get(&format!("{scope}.heads")).ok()?.tensor.shape().last()? / heads;

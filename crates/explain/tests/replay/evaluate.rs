@@ -395,10 +395,8 @@ impl World {
         let count = table.shape[0] / if both { 2 } else { 1 };
         let exact = count / 2;
         let bucket = |i: usize, j: usize| {
-            let (distance, base) = match both {
-                true => (i.abs_diff(j), if j > i { count } else { 0 }),
-                false => (i.saturating_sub(j), 0),
-            };
+            let (distance, base) =
+                if both { (i.abs_diff(j), if j > i { count } else { 0 }) } else { (i.saturating_sub(j), 0) };
             if distance < exact {
                 return base + distance;
             }
@@ -447,8 +445,8 @@ impl World {
             "SiLU" => Ok(x.clone().map(|x| x * sigmoid(x))),
             "tanh" => Ok(x.clone().map(f64::tanh)),
             "σ" => Ok(x.clone().map(sigmoid)),
-            "LN" => self.norm(x, given, true),
-            "RMS" => self.norm(x, given, false),
+            "LN" => norm(x, given, true),
+            "RMS" => norm(x, given, false),
             "softmax" => softmax(x),
             "RoPE" => rope(x, &inside[1], given),
             "adaptive" => adaptive(inside),
@@ -499,22 +497,22 @@ impl World {
             _ => Err(format!("nobody knows the function {function}")),
         }
     }
+}
 
-    /// Each row, cut into as many parts as there are heads.
-    fn norm(&self, x: &Array, given: &Given, centred: bool) -> Result<Array, String> {
-        x.each_row(|row| {
-            let parts = row.chunks(row.len() / given.heads);
-            parts
-                .flat_map(|part| {
-                    let n = part.len() as f64;
-                    let mean = if centred { part.iter().sum::<f64>() / n } else { 0.0 };
-                    let variance = part.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
-                    let deviation = (variance + given.epsilon).sqrt();
-                    part.iter().map(move |x| (x - mean) / deviation).collect::<Vec<_>>()
-                })
-                .collect()
-        })
-    }
+/// Each row, cut into as many parts as there are heads.
+fn norm(x: &Array, given: &Given, centred: bool) -> Result<Array, String> {
+    x.each_row(|row| {
+        let parts = row.chunks(row.len() / given.heads);
+        parts
+            .flat_map(|part| {
+                let n = part.len() as f64;
+                let mean = if centred { part.iter().sum::<f64>() / n } else { 0.0 };
+                let variance = part.iter().map(|x| (x - mean) * (x - mean)).sum::<f64>() / n;
+                let deviation = (variance + given.epsilon).sqrt();
+                part.iter().map(move |x| (x - mean) / deviation).collect::<Vec<_>>()
+            })
+            .collect()
+    })
 }
 
 /// Number by number. What has one row is there for all rows, what has fewer columns for all columns in turn.

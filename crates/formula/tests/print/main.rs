@@ -11,110 +11,109 @@ use glassformer_formula::{
 
 const SMALL: Size = Size { width: 64, heads: 4, hidden: 256, layers: 2, vocabulary: 100, length: 32 };
 
+/// What each named formula prints as.
+const LINES: [(&str, &str); NAMES.len()] = [
+    (
+        "original",
+        "Y = softmax( ○ₗ₌₁⁶[ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ] · \
+         ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN ](X) · Wₒ )",
+    ),
+    (
+        "bert",
+        "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+         R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)",
+    ),
+    (
+        "bert-classifier",
+        "Y = softmax( tanh(first(○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)) · W_pool + b_pool) · W_c + b_c )",
+    ),
+    ("bert-tagger", "Y = softmax( ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X) · Wₜ + bₜ )"),
+    ("bert-reader", "Y = softmax_rows( ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X) · Wₛ + bₛ )"),
+    (
+        "bert-embedder",
+        "Y = R, pooled = unit(mean(R)), R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)",
+    ),
+    (
+        "albert",
+        "Y = softmax( LN(GELU-tanh(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+         R = [ LN ∘ (I + FFN_GELU-tanh ∘ LN ∘ (I + MultiHead)) ]¹²(X)",
+    ),
+    (
+        "modernbert",
+        "Y = softmax( LN(GELU((LN ∘ ○ₗ₌₀²¹[ (I + FFN_GEGLU ∘ LN) ∘ (I + Attn_RoPE[w=64] ∘ LN) ; \
+         l ∈ {0}: (I + FFN_GEGLU ∘ LN) ∘ (I + MultiHead_RoPE) ; \
+         l ∈ {3, 6, …, 21}: (I + FFN_GEGLU ∘ LN) ∘ (I + MultiHead_RoPE ∘ LN) ])(X) · W_d)) · Eᵀ + bₒ )",
+    ),
+    (
+        "mpnet",
+        "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+         R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead_T5)) ](X)",
+    ),
+    ("gpt2", "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ (I + FFN_GELU-tanh ∘ LN) ∘ (I + MaskedAttn ∘ LN) ])(X) · Eᵀ )"),
+    ("gpt_neox", "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ I + MaskedAttn_RoPE ∘ LN + FFN_GELU ∘ LN ])(X) · Wₒ )"),
+    (
+        "llama",
+        "Y = softmax( (RMS ∘ ○ₗ₌₁³²[ (I + FFN_SwiGLU ∘ RMS) ∘ (I + MaskedAttn_RoPE[32:8] ∘ RMS) ])(X) · Wₒ )",
+    ),
+    (
+        "t5",
+        "Y = softmax( (RMS ∘ ○ₗ₌₁¹²[ (I + FFN_GEGLU-tanh ∘ RMS) ∘ (I + MultiHead_T5 ∘ RMS) ]) · \
+         (RMS ∘ ○ₗ₌₁¹²[ (I + FFN_GEGLU-tanh ∘ RMS) ∘ (I + Enc-DecAttn ∘ RMS) ∘ \
+         (I + MaskedAttn_T5 ∘ RMS) ])(X) · Wₒ )",
+    ),
+    (
+        "bart",
+        "Y = softmax( ○ₗ₌₁⁶[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ] · \
+         ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN_GELU ](X) · Eᵀ + bₒ )",
+    ),
+    (
+        "marian",
+        "Y = softmax( ○ₗ₌₁⁶[ LN ∘ (I + FFN_SiLU ∘ LN ∘ (I + MultiHead)) ] · \
+         ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN_SiLU ](X) · Eᵀ + bₒ )",
+    ),
+    (
+        "m2m100",
+        "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ (I + FFN ∘ LN) ∘ (I + MultiHead ∘ LN) ]) · \
+         (LN ∘ ○ₗ₌₁¹²[ (I + FFN ∘ LN) ∘ (I + Enc-DecAttn ∘ LN) ∘ (I + MaskedAttn ∘ LN) ])(X) · Eᵀ )",
+    ),
+    (
+        "longformer",
+        "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+         R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + Attn[w=256, global])) ](X)",
+    ),
+    (
+        "linformer",
+        "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
+         R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + Attn[rank 128])) ](X)",
+    ),
+    ("transformer_xl", "Y = ln AdaptiveSoftmax_E( ○ₗ₌₁¹⁸[ MaskedAttn_XL[memory 1600] ▷ FFN ](X) )"),
+    (
+        "universal",
+        "Y = softmax( [ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ∘ (I + PEₜ) ]⁶ · \
+         [ (I + PEₜ) ▷ MaskedAttn ▷ Enc-DecAttn ▷ FFN ]⁶(X) · Wₒ )",
+    ),
+    (
+        "universal_halting",
+        "Y = softmax( [ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ∘ (I + PEₜ) ]^(until Σp > 0.99, ≤ 8) · \
+         [ (I + PEₜ) ▷ MaskedAttn ▷ Enc-DecAttn ▷ FFN ]^(until Σp > 0.99, ≤ 8)(X) · Wₒ )",
+    ),
+    (
+        "vit",
+        "Y = softmax( first((LN ∘ ○ₗ₌₁¹²[ (I + FFN_GELU ∘ LN) ∘ (I + MultiHead ∘ LN) ])(Patch₁₆(X))) · \
+         W_c + b_c )",
+    ),
+    (
+        "captioner",
+        "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ (I + FFN_GELU ∘ LN) ∘ (I + MultiHead ∘ LN) ]) · \
+         (LN′ ∘ ○ₗ₌₁¹²[ (I + FFN_GELU-tanh ∘ LN′) ∘ (I + Enc-DecAttn ∘ LN′) ∘ \
+         (I + MaskedAttn ∘ LN′) ])(Patch₁₆(X)) · Eᵀ )",
+    ),
+];
+
 #[test]
 fn every_named_formula_prints_as_what_it_is() {
-    let lines = [
-        (
-            "original",
-            "Y = softmax( ○ₗ₌₁⁶[ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ] · \
-             ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN ](X) · Wₒ )",
-        ),
-        (
-            "bert",
-            "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
-             R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)",
-        ),
-        (
-            "bert-classifier",
-            "Y = softmax( tanh(first(○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)) · W_pool + b_pool) · W_c + b_c )",
-        ),
-        ("bert-tagger", "Y = softmax( ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X) · Wₜ + bₜ )"),
-        (
-            "bert-reader",
-            "Y = softmax_rows( ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X) · Wₛ + bₛ )",
-        ),
-        (
-            "bert-embedder",
-            "Y = R, pooled = unit(mean(R)), R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ](X)",
-        ),
-        (
-            "albert",
-            "Y = softmax( LN(GELU-tanh(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
-             R = [ LN ∘ (I + FFN_GELU-tanh ∘ LN ∘ (I + MultiHead)) ]¹²(X)",
-        ),
-        (
-            "modernbert",
-            "Y = softmax( LN(GELU((LN ∘ ○ₗ₌₀²¹[ (I + FFN_GEGLU ∘ LN) ∘ (I + Attn_RoPE[w=64] ∘ LN) ; \
-             l ∈ {0}: (I + FFN_GEGLU ∘ LN) ∘ (I + MultiHead_RoPE) ; \
-             l ∈ {3, 6, …, 21}: (I + FFN_GEGLU ∘ LN) ∘ (I + MultiHead_RoPE ∘ LN) ])(X) · W_d)) · Eᵀ + bₒ )",
-        ),
-        (
-            "mpnet",
-            "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
-             R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead_T5)) ](X)",
-        ),
-        ("gpt2", "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ (I + FFN_GELU-tanh ∘ LN) ∘ (I + MaskedAttn ∘ LN) ])(X) · Eᵀ )"),
-        ("gpt_neox", "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ I + MaskedAttn_RoPE ∘ LN + FFN_GELU ∘ LN ])(X) · Wₒ )"),
-        (
-            "llama",
-            "Y = softmax( (RMS ∘ ○ₗ₌₁³²[ (I + FFN_SwiGLU ∘ RMS) ∘ (I + MaskedAttn_RoPE[32:8] ∘ RMS) ])(X) · Wₒ )",
-        ),
-        (
-            "t5",
-            "Y = softmax( (RMS ∘ ○ₗ₌₁¹²[ (I + FFN_GEGLU-tanh ∘ RMS) ∘ (I + MultiHead_T5 ∘ RMS) ]) · \
-             (RMS ∘ ○ₗ₌₁¹²[ (I + FFN_GEGLU-tanh ∘ RMS) ∘ (I + Enc-DecAttn ∘ RMS) ∘ \
-             (I + MaskedAttn_T5 ∘ RMS) ])(X) · Wₒ )",
-        ),
-        (
-            "bart",
-            "Y = softmax( ○ₗ₌₁⁶[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + MultiHead)) ] · \
-             ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN_GELU ](X) · Eᵀ + bₒ )",
-        ),
-        (
-            "marian",
-            "Y = softmax( ○ₗ₌₁⁶[ LN ∘ (I + FFN_SiLU ∘ LN ∘ (I + MultiHead)) ] · \
-             ○ₗ₌₁⁶[ MaskedAttn ▷ Enc-DecAttn ▷ FFN_SiLU ](X) · Eᵀ + bₒ )",
-        ),
-        (
-            "m2m100",
-            "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ (I + FFN ∘ LN) ∘ (I + MultiHead ∘ LN) ]) · \
-             (LN ∘ ○ₗ₌₁¹²[ (I + FFN ∘ LN) ∘ (I + Enc-DecAttn ∘ LN) ∘ (I + MaskedAttn ∘ LN) ])(X) · Eᵀ )",
-        ),
-        (
-            "longformer",
-            "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
-             R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + Attn[w=256, global])) ](X)",
-        ),
-        (
-            "linformer",
-            "Y = softmax( LN(GELU(R · W_d + b_d)) · Eᵀ + bₒ ), pooled = tanh(first(R) · W_pool + b_pool), \
-             R = ○ₗ₌₁¹²[ LN ∘ (I + FFN_GELU ∘ LN ∘ (I + Attn[rank 128])) ](X)",
-        ),
-        ("transformer_xl", "Y = ln AdaptiveSoftmax_E( ○ₗ₌₁¹⁸[ MaskedAttn_XL[memory 1600] ▷ FFN ](X) )"),
-        (
-            "universal",
-            "Y = softmax( [ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ∘ (I + PEₜ) ]⁶ · \
-             [ (I + PEₜ) ▷ MaskedAttn ▷ Enc-DecAttn ▷ FFN ]⁶(X) · Wₒ )",
-        ),
-        (
-            "universal_halting",
-            "Y = softmax( [ LN ∘ (I + FFN ∘ LN ∘ (I + MultiHead)) ∘ (I + PEₜ) ]^(until Σp > 0.99, ≤ 8) · \
-             [ (I + PEₜ) ▷ MaskedAttn ▷ Enc-DecAttn ▷ FFN ]^(until Σp > 0.99, ≤ 8)(X) · Wₒ )",
-        ),
-        (
-            "vit",
-            "Y = softmax( first((LN ∘ ○ₗ₌₁¹²[ (I + FFN_GELU ∘ LN) ∘ (I + MultiHead ∘ LN) ])(Patch₁₆(X))) · \
-             W_c + b_c )",
-        ),
-        (
-            "captioner",
-            "Y = softmax( (LN ∘ ○ₗ₌₁¹²[ (I + FFN_GELU ∘ LN) ∘ (I + MultiHead ∘ LN) ]) · \
-             (LN′ ∘ ○ₗ₌₁¹²[ (I + FFN_GELU-tanh ∘ LN′) ∘ (I + Enc-DecAttn ∘ LN′) ∘ \
-             (I + MaskedAttn ∘ LN′) ])(Patch₁₆(X)) · Eᵀ )",
-        ),
-    ];
-    assert_eq!(lines.map(|(name, _)| name), NAMES);
-    for (name, line) in lines {
+    assert_eq!(LINES.map(|(name, _)| name), NAMES);
+    for (name, line) in LINES {
         assert_eq!(unicode(&named(name).unwrap()), line, "{name}");
     }
 }

@@ -60,9 +60,9 @@ pub(super) fn measure(
     backend: &dyn Backend,
 ) -> Result<Measured, Error> {
     let data = folder.path().join("data.jsonl");
-    let lines: String =
-        survey.kept.iter().map(|record| format!("{}\n", line(record, survey.objective))).collect();
-    fs::write(&data, lines).map_err(Error::io("write", &data))?;
+    let lines: Vec<String> =
+        survey.kept.iter().map(|record| line(record, survey.objective).to_string()).collect();
+    fs::write(&data, lines.join("\n")).map_err(Error::io("write", &data))?;
     let mut config = config.clone();
     config.out = folder.path().join("out");
     let _ = fs::remove_dir_all(&config.out);

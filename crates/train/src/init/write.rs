@@ -109,7 +109,10 @@ fn about(survey: &Survey, tokens: &Tokens) -> String {
     }
     lines.extend(survey.notes.iter().cloned());
     // What comes from the data must not end a comment.
-    lines.iter().map(|line| format!("# {}\n", line.replace(char::is_control, " "))).collect()
+    lines
+        .iter()
+        .flat_map(|line| ["# ".to_owned(), line.replace(char::is_control, " "), "\n".to_owned()])
+        .collect()
 }
 
 /// What was measured, as comments.

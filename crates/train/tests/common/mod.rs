@@ -116,5 +116,5 @@ pub fn losses(out: &Path) -> Vec<(usize, u64)> {
         Entry::Step { step, loss, .. } => (step, u64::from(loss.map_or(0, f32::to_bits))),
         Entry::Check { step, valid, .. } => (step, valid.map_or(0, f64::to_bits)),
     };
-    Log::read(&out.join("log.jsonl")).into_iter().map(bits).collect()
+    Log::read(out.join("log.jsonl")).into_iter().map(bits).collect()
 }
