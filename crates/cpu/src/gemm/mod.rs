@@ -10,7 +10,7 @@
 //! (`micro.rs`). Its 48 columns are a *sliver* of B, which is [`Packed`] so beforehand: a block of it stays near while a *band* of
 //! A, 128 rows at most, comes by in strips of eight, from L2, where it was packed (`strips.rs`, `tile.rs`). Bands and slivers make a
 //! *tile*, the work item of a thread. A product of up to eight rows reads B once, as fast as memory gives it, and A where it lies.
-//! `README.md` has what was measured.
+//! `bench/notebook` has what was measured.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use crate::dispatch;
