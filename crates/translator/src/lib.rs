@@ -22,8 +22,8 @@ use parts::{Part, parts};
 /// What stands for this model where a folder's path could stand.
 pub const NAME: &str = "en-zh";
 
-/// The model's files.
-pub const FILES: Files = Files {
+/// The model's files. A static, so that a program has them once.
+pub static FILES: Files = Files {
     config: include_str!("../model/config.json"),
     generation: include_str!("../model/generation_config.json"),
     tokenizer: include_str!("../model/tokenizer.json"),
