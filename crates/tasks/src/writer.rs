@@ -46,8 +46,8 @@ pub struct Files {
     pub tokenizer: &'static str,
     /// `tokenizer_config.json`.
     pub tokenizer_config: &'static str,
-    /// `model.safetensors`.
-    pub weights: &'static [u8],
+    /// `model.safetensors`, or its shards: the name and the bytes of each.
+    pub weights: &'static [(&'static str, &'static [u8])],
 }
 
 /// How text is written. [`Writer::usual`] gives what the model's files say, to be changed.
@@ -117,7 +117,7 @@ impl Writer {
     /// As for [`Writer::open`].
     pub fn carried(files: &Files, backend: Arc<dyn Backend>) -> Result<Self, Error> {
         let weights =
-            Weights::from_bytes("model.safetensors", files.weights).map_err(families::Error::from)?;
+            Weights::from_shards(files.weights.iter().copied()).map_err(families::Error::from)?;
         let checkpoint = families::from_parts(files.config, weights)?;
         let generation = Generation::parse(files.generation, &checkpoint.config)?;
         let tokenizer = Tokenizer::from_json(files.tokenizer, files.tokenizer_config)?;

@@ -28,7 +28,10 @@ pub static FILES: Files = Files {
     generation: include_str!("../model/generation_config.json"),
     tokenizer: include_str!("../model/tokenizer.json"),
     tokenizer_config: include_str!("../model/tokenizer_config.json"),
-    weights: include_bytes!("../model/model.safetensors"),
+    weights: &[
+        ("model-00001-of-00002.safetensors", glassformer_translator_encoder::WEIGHTS),
+        ("model-00002-of-00002.safetensors", include_bytes!("../model/model-00002-of-00002.safetensors")),
+    ],
 };
 
 /// The translator, on all cores.

@@ -65,5 +65,6 @@ fn texts_come_out_the_same_together_alone_and_from_several_threads() {
 
 #[test]
 fn it_is_small() {
-    assert!(FILES.weights.len() + FILES.tokenizer.len() <= 24_000_000);
+    // A package is at most 10 MB large: this crate has the second shard, glassformer-translator-encoder the first.
+    assert!(FILES.weights.iter().all(|(_, shard)| shard.len() <= 8_000_000));
 }

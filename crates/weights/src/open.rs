@@ -46,10 +46,47 @@ impl Weights {
     /// # Errors
     /// As for [`Weights::open`]. CTranslate2's vocabularies lie beside its file, and are looked for at `place`.
     pub fn from_bytes(place: impl AsRef<Path>, bytes: impl Into<Cow<'static, [u8]>>) -> Result<Self, Error> {
-        let path = place.as_ref();
-        let (format, Contents { tensors, metadata }) = contents(path, &Arc::new(Map::of(bytes.into())))?;
-        let tensors = tensors.into_iter().collect();
-        Ok(Self { place: path.display().to_string(), format, tensors, metadata })
+        Self::from_shards([(place, bytes)])
+    }
+
+    /// The same of several files, which hold a model's tensors together.
+    ///
+    /// # Errors
+    /// As for [`Weights::from_bytes`], and if two of them hold a tensor of the same name.
+    pub fn from_shards<P: AsRef<Path>, B: Into<Cow<'static, [u8]>>>(
+        shards: impl IntoIterator<Item = (P, B)>,
+    ) -> Result<Self, Error> {
+        let mut weights: Option<Self> = None;
+        for (place, bytes) in shards {
+            let path = place.as_ref();
+            let weights = weights.get_or_insert_with(|| Self::none(path));
+            weights.add(path, &Arc::new(Map::of(bytes.into())))?;
+        }
+        Ok(weights.unwrap_or_else(|| Self::none(Path::new(""))))
+    }
+
+    /// No tensors yet. `path` is what messages call them.
+    fn none(path: &Path) -> Self {
+        let (place, format) = (path.display().to_string(), Format::Memory);
+        Self { place, format, tensors: BTreeMap::new(), metadata: BTreeMap::new() }
+    }
+
+    /// Adds the tensors of one file. What the first one says about itself counts.
+    fn add(&mut self, path: &Path, file: &Arc<Map>) -> Result<(), Error> {
+        let (format, Contents { tensors, metadata }) = contents(path, file)?;
+        if self.tensors.is_empty() {
+            self.format = format;
+        }
+        for (key, value) in metadata {
+            self.metadata.entry(key).or_insert(value);
+        }
+        for (name, stored) in tensors {
+            if self.tensors.contains_key(&name) {
+                return Err(Error::TwoShards { path: path.into(), name: clip(&name) });
+            }
+            self.tensors.insert(name, stored);
+        }
+        Ok(())
     }
 }
 
@@ -74,22 +111,9 @@ struct IndexFile {
 
 fn open(path: &Path) -> Result<Weights, Error> {
     let files = find(path)?;
-    let (place, format) = (path.display().to_string(), Format::Memory);
-    let mut weights = Weights { place, format, tensors: BTreeMap::new(), metadata: BTreeMap::new() };
-    for (number, shard) in files.shards.iter().enumerate() {
-        let (format, Contents { tensors, metadata }) = contents(shard, &Arc::new(Map::open(shard)?))?;
-        if number == 0 {
-            weights.format = format;
-        }
-        for (key, value) in metadata {
-            weights.metadata.entry(key).or_insert(value);
-        }
-        for (name, stored) in tensors {
-            if weights.tensors.contains_key(&name) {
-                return Err(Error::TwoShards { path: shard.clone(), name: clip(&name) });
-            }
-            weights.tensors.insert(name, stored);
-        }
+    let mut weights = Weights::none(path);
+    for shard in &files.shards {
+        weights.add(shard, &Arc::new(Map::open(shard)?))?;
     }
     if let Some(index) = &files.index {
         check(&weights, index)?;
