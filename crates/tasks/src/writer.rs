@@ -116,8 +116,7 @@ impl Writer {
     /// # Errors
     /// As for [`Writer::open`].
     pub fn carried(files: &Files, backend: Arc<dyn Backend>) -> Result<Self, Error> {
-        let weights =
-            Weights::from_shards(files.weights.iter().copied()).map_err(families::Error::from)?;
+        let weights = Weights::from_shards(files.weights.iter().copied()).map_err(families::Error::from)?;
         let checkpoint = families::from_parts(files.config, weights)?;
         let generation = Generation::parse(files.generation, &checkpoint.config)?;
         let tokenizer = Tokenizer::from_json(files.tokenizer, files.tokenizer_config)?;

@@ -151,10 +151,12 @@ fn languages_are_told_by_name() {
 /// Both were once ignored, and then refused whatever they were.
 #[test]
 fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
-    let file = |name: &str| {
+    let file = |name: &str| -> &'static [u8] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../translator/model");
         std::fs::read(folder.join(name)).unwrap().leak()
     };
+    let shards = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
+    let weights = shards.map(|name| (name, file(name)));
     let text = |name: &str| std::str::from_utf8(file(name)).unwrap();
     let writer = |tokenizer_config: &'static str| {
         let files = Files {
@@ -162,7 +164,7 @@ fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
             generation: text("generation_config.json"),
             tokenizer: text("tokenizer.json"),
             tokenizer_config,
-            weights: file("model.safetensors"),
+            weights: weights.to_vec().leak(),
         };
         Writer::carried(&files, Arc::new(Cpu::new(2))).unwrap()
     };
@@ -192,7 +194,7 @@ fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
 /// Words of both languages stand before the text, so one of them alone was once ignored.
 #[test]
 fn a_t5_is_not_told_the_language_to_read_alone() {
-    let file = |name: &str| {
+    let file = |name: &str| -> &'static [u8] {
         let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name);
         std::fs::read(folder).unwrap().leak()
     };
@@ -202,7 +204,7 @@ fn a_t5_is_not_told_the_language_to_read_alone() {
         generation: text("hf/t5/generation_config.json"),
         tokenizer: TINY,
         tokenizer_config: "{}",
-        weights: file("hf/t5/model.safetensors"),
+        weights: vec![("model.safetensors", file("hf/t5/model.safetensors"))].leak(),
     };
     let writer = Writer::carried(&files, Arc::new(Cpu::new(2))).unwrap();
     assert!(matches!(translate(&writer, Some("fr"), None), Err(Error::Option { option: "from", .. })));

@@ -385,8 +385,9 @@ fn languages_that_a_model_does_not_know_are_refused() {
 fn pair(name: &str, tokenizer: &str) -> String {
     let here = folder(name);
     let carried = Path::new(env!("CARGO_MANIFEST_DIR")).join("../translator/model");
-    for name in ["config.json", "generation_config.json", "tokenizer.json", "model.safetensors"] {
-        fs::copy(carried.join(name), here.join(name)).unwrap();
+    for file in fs::read_dir(carried).unwrap() {
+        let file = file.unwrap();
+        fs::copy(file.path(), here.join(file.file_name())).unwrap();
     }
     fs::write(here.join("tokenizer_config.json"), tokenizer).unwrap();
     here.to_str().unwrap().to_owned()
