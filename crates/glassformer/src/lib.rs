@@ -49,19 +49,24 @@ struct Readme;
 
 pub use glassformer_cpu as cpu;
 pub use glassformer_engine as engine;
+#[cfg(feature = "explain")]
 pub use glassformer_explain as explain;
 pub use glassformer_families as families;
 pub use glassformer_formula as formula;
 pub use glassformer_graph as graph;
 #[cfg(feature = "hub")]
 pub use glassformer_hub as hub;
+#[cfg(feature = "train")]
 pub use glassformer_metrics as metrics;
 pub use glassformer_model as model;
+#[cfg(feature = "quantize")]
 pub use glassformer_quantize as quantize;
 pub use glassformer_tasks as tasks;
 pub use glassformer_tensor as tensor;
 pub use glassformer_tokens as tokens;
+#[cfg(feature = "train")]
 pub use glassformer_train as train;
+#[cfg(feature = "translator")]
 pub use glassformer_translator as translator;
 pub use glassformer_weights as weights;
 
@@ -69,6 +74,7 @@ pub use glassformer_cpu::{Cpu, Precision};
 pub use glassformer_engine::{
     Decoding, Finish, Forward, Generated, Generator, Request, Room, Sampling, Sequence, Session,
 };
+#[cfg(feature = "explain")]
 pub use glassformer_explain::{Trace, Walkthrough};
 pub use glassformer_families::Open;
 pub use glassformer_formula::{Formula, print};
@@ -76,6 +82,8 @@ pub use glassformer_graph::{Backend, Reference};
 pub use glassformer_model::Model;
 pub use glassformer_tasks::{Reader, Writer};
 pub use glassformer_tensor::Tensor;
+#[cfg(feature = "train")]
 pub use glassformer_train::Trainer;
+#[cfg(feature = "translator")]
 pub use glassformer_translator::{Translator, translator};
 pub use glassformer_weights::Weights;
