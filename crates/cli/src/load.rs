@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use glassformer::families::Checkpoint;
-use glassformer::tasks::{Files, Writer};
+use glassformer::tasks::{Files, TextGenerator};
 use glassformer::tokens::Tokenizer;
-use glassformer::{Model, Reader, Translator, families, tasks};
+use glassformer::{Model, TextEncoder, Translator, families, tasks};
 
 use crate::console::Console;
 use crate::failure::Failure;
@@ -41,11 +41,11 @@ pub fn checkpoint_for_ids(path: &Path, console: &Console) -> Result<Checkpoint, 
 }
 
 /// Opens the model at `path` as one of sentences, with its tokenizer.
-pub fn embedder(path: &Path, console: &Console) -> Result<Reader, Failure> {
+pub fn embedder(path: &Path, console: &Console) -> Result<TextEncoder, Failure> {
     let inner = families::embedding_folder(path)?;
     described(&inner)?;
     let checkpoint = open(path, console, |path| Ok(families::open_for_embedding(path)?))?;
-    Ok(Reader::new(checkpoint, tasks::tokenizer(&inner)?, Arc::new(console.backend(&inner)))?)
+    Ok(TextEncoder::new(checkpoint, tasks::tokenizer(&inner)?, Arc::new(console.backend(&inner)))?)
 }
 
 /// Refuses a path where nothing says what model it is.
@@ -121,30 +121,30 @@ pub fn tokenizer(given: Option<&Path>, console: &Console) -> Result<Tokenizer, F
 }
 
 /// Opens the model at `path` with its tokenizer, to run with the numbers that its weights stand for.
-pub fn exact_reader(path: &Path, console: &Console) -> Result<Reader, Failure> {
+pub fn exact_encoder(path: &Path, console: &Console) -> Result<TextEncoder, Failure> {
     let checkpoint = checkpoint(path, console)?;
-    Ok(Reader::new(checkpoint, tasks::tokenizer(path)?, Arc::new(console.exact_backend()))?)
+    Ok(TextEncoder::new(checkpoint, tasks::tokenizer(path)?, Arc::new(console.exact_backend()))?)
 }
 
 /// Opens the model at `path` with its tokenizer.
-pub fn reader(path: &Path, console: &Console) -> Result<Reader, Failure> {
+pub fn encoder(path: &Path, console: &Console) -> Result<TextEncoder, Failure> {
     let checkpoint = checkpoint(path, console)?;
     let tokenizer = tasks::tokenizer(path)?;
-    Ok(Reader::new(checkpoint, tokenizer, Arc::new(console.backend(path)))?)
+    Ok(TextEncoder::new(checkpoint, tokenizer, Arc::new(console.backend(path)))?)
 }
 
 /// Opens the model at `path`, or the one that the program carries, to write with the numbers that its weights stand for,
 /// whatever they are stored in.
-pub fn exact_writer(path: Option<&Path>, console: &Console) -> Result<Writer, Failure> {
+pub fn exact_generator(path: Option<&Path>, console: &Console) -> Result<TextGenerator, Failure> {
     let backend = Arc::new(console.exact_backend());
     match path {
-        Some(path) => Ok(Writer::new(checkpoint(path, console)?, path, backend)?),
-        None => Ok(Writer::carried(&glassformer::translator::FILES, backend)?),
+        Some(path) => Ok(TextGenerator::new(checkpoint(path, console)?, path, backend)?),
+        None => Ok(TextGenerator::from_files(&glassformer::translator::FILES, backend)?),
     }
 }
 
 /// Opens the model at `path` to write.
-pub fn writer(path: &Path, console: &Console) -> Result<Writer, Failure> {
+pub fn generator(path: &Path, console: &Console) -> Result<TextGenerator, Failure> {
     let checkpoint = checkpoint(path, console)?;
-    Ok(Writer::new(checkpoint, path, Arc::new(console.writing_backend(path)))?)
+    Ok(TextGenerator::new(checkpoint, path, Arc::new(console.writing_backend(path)))?)
 }

@@ -3,7 +3,7 @@
 use glassformer_engine::{Finish, Sequence};
 use glassformer_formula::Head;
 use glassformer_graph::Backend;
-use glassformer_tasks::{Answer, Input, Problem, Reader, Writer, silent};
+use glassformer_tasks::{Answer, Input, Problem, TextEncoder, TextGenerator, silent};
 use glassformer_tokens::{Encoding, Part, Special};
 
 use crate::{Detail, Ending, Error, Likely, Tour, Walkthrough};
@@ -34,29 +34,32 @@ pub struct Followed {
 }
 
 impl Follow<'_> {
-    /// What `writer` makes of the text by its usual search, but without drawing, and every number on the way, as `backend` computes it.
+    /// What `generator` makes of the text by its usual search, but without drawing, and every number on the way, as `backend` computes it.
     ///
     /// # Errors
     /// If the text is too long or cannot be read, or the model cannot run.
-    pub fn written(&self, writer: &Writer, backend: &dyn Backend) -> Result<Followed, Error> {
+    pub fn written(&self, generator: &TextGenerator, backend: &dyn Backend) -> Result<Followed, Error> {
         if self.second.is_some() {
             let what = "this model writes, and reads one text at a time";
             return Err(Error::Pair { what, hint: "give one text" });
         }
-        let read =
-            writer.tokenizer().encode(self.text, Special::Add).map_err(glassformer_tasks::Error::from)?.ids;
+        let read = generator
+            .tokenizer()
+            .encode(self.text, Special::Add)
+            .map_err(glassformer_tasks::Error::from)?
+            .ids;
         short(read.len())?;
-        let mut options = writer.usual();
+        let mut options = generator.default_options();
         // Which beam is the best is known at the end alone. Of the most likely tokens the first ones are enough.
         if options.decoding.beams == 1 {
             options.decoding.max_new_tokens = Some(self.max_new_tokens);
         }
         (options.decoding.returns, options.decoding.sampling) = (1, None);
-        let mut written = writer.generate(&[self.text], &options, &mut silent)?.remove(0).remove(0);
+        let mut written = generator.generate(&[self.text], &options, &mut silent)?.remove(0).remove(0);
         let goes_on = written.finish == Finish::Length || written.ids.len() > self.max_new_tokens;
         written.ids.truncate(self.max_new_tokens);
         let count = written.ids.len();
-        let (source, mut target) = if writer.reads_source() {
+        let (source, mut target) = if generator.reads_source() {
             (read, options.decoding.start.into_iter().collect())
         } else {
             (Vec::new(), read)
@@ -68,37 +71,37 @@ impl Follow<'_> {
             text: self.text,
             sequence: Sequence { source, target, ..Sequence::default() },
             ending,
-            token: &|id| writer.tokenizer().readable(id),
+            token: &|id| generator.tokenizer().readable(id),
             detail: self.detail,
         };
-        let walkthrough = tour.walk(&writer.checkpoint().model, backend)?;
+        let walkthrough = tour.walk(&generator.checkpoint().model, backend)?;
         Ok(Followed { walkthrough, goes_on: goes_on.then_some(count) })
     }
 
-    /// What `reader` makes of the text: words for its blanks, a class, tags, the answer to a question, a vector.
+    /// What `encoder` makes of the text: words for its blanks, a class, tags, the answer to a question, a vector.
     ///
     /// # Errors
     /// If the text is too long or cannot be read, or the model cannot run.
-    pub fn read(&self, reader: &Reader, backend: &dyn Backend) -> Result<Walkthrough, Error> {
-        let checkpoint = reader.checkpoint();
+    pub fn read(&self, encoder: &TextEncoder, backend: &dyn Backend) -> Result<Walkthrough, Error> {
+        let checkpoint = encoder.checkpoint();
         let input = match self.second {
-            None if reader.marks_answers() => {
+            None if encoder.marks_answers() => {
                 let what = "this model answers questions from a context, and one text was given";
                 return Err(Error::Pair { what, hint: "give the question, and the context behind it" });
             }
             None => Input::One(self.text),
             Some(second) => Input::Pair(self.text, second),
         };
-        let (encoding, sequence) = reader.read(input)?;
+        let (encoding, sequence) = encoder.read(input)?;
         short(encoding.len())?;
         let names = &checkpoint.labels;
         let ending = match checkpoint.model.formula().head {
-            _ if reader.marks_answers() => Ending::Span { best: self.answer(reader, &encoding)? },
+            _ if encoder.marks_answers() => Ending::Span { best: self.answer(encoder, &encoding)? },
             Head::Words { .. } | Head::Adaptive { .. } => {
-                Ending::Blanks { places: blanks(reader, &encoding) }
+                Ending::Blanks { places: blanks(encoder, &encoding) }
             }
             Head::Classes { .. } => {
-                let likely = match reader.problem()? {
+                let likely = match encoder.problem()? {
                     Problem::Single => Likely::Softmax,
                     Problem::Several => Likely::Sigmoid,
                     Problem::Measure | Problem::Activated(_) => Likely::Scores,
@@ -108,22 +111,22 @@ impl Follow<'_> {
             // A single score for each token is right or wrong by itself (ELECTRA: was the token replaced?).
             Head::Tags { count: 1, .. } => Ending::Tags { names, likely: Likely::Sigmoid },
             Head::Tags { .. } => Ending::Tags { names, likely: Likely::Softmax },
-            Head::Spans => Ending::Span { best: self.answer(reader, &encoding)? },
+            Head::Spans => Ending::Span { best: self.answer(encoder, &encoding)? },
             Head::Rows => Ending::Rows,
         };
         let text = match self.second {
             None => self.text.to_owned(),
             Some(second) => format!("{}” + “{second}", self.text),
         };
-        let token = |id| reader.tokenizer().readable(id);
+        let token = |id| encoder.tokenizer().readable(id);
         let tour = Tour { text: &text, sequence, ending, token: &token, detail: self.detail };
         tour.walk(&checkpoint.model, backend)
     }
 
     /// The first and the last token of the answer.
-    fn answer(&self, reader: &Reader, encoding: &Encoding) -> Result<Option<(usize, usize)>, Error> {
+    fn answer(&self, encoder: &TextEncoder, encoding: &Encoding) -> Result<Option<(usize, usize)>, Error> {
         let pair = (self.text, self.second.unwrap_or_default());
-        let found = reader.answer(&[pair], &Answer::default())?.remove(0);
+        let found = encoder.answer(&[pair], &Answer::default())?.remove(0);
         let Some(found) = found.first() else { return Ok(None) };
         let inside = |&at: &usize| {
             let bytes = encoding.bytes[at];
@@ -136,8 +139,8 @@ impl Follow<'_> {
 }
 
 /// Which tokens are to be guessed: the blanks, or where there are none all that belong to the text.
-fn blanks(reader: &Reader, encoding: &Encoding) -> Vec<usize> {
-    let mask = reader.tokenizer().special().mask;
+fn blanks(encoder: &TextEncoder, encoding: &Encoding) -> Vec<usize> {
+    let mask = encoder.tokenizer().special().mask;
     let blank = |&at: &usize| Some(encoding.ids[at]) == mask;
     let blanks: Vec<usize> = (0..encoding.len()).filter(blank).collect();
     if !blanks.is_empty() {

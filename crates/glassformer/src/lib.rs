@@ -80,7 +80,7 @@ pub use glassformer_families::Open;
 pub use glassformer_formula::{Formula, print};
 pub use glassformer_graph::{Backend, Reference};
 pub use glassformer_model::Model;
-pub use glassformer_tasks::{Reader, Writer};
+pub use glassformer_tasks::{TextEncoder, TextGenerator};
 pub use glassformer_tensor::Tensor;
 #[cfg(feature = "train")]
 pub use glassformer_train::Trainer;

@@ -4,9 +4,9 @@ use glassformer_engine::Asked;
 use glassformer_tokens::{Encoding, Part, Span, Special};
 
 use crate::encode::select;
-use crate::reader::marks_answers;
 use crate::score::{best, softmax};
-use crate::{Error, Reader};
+use crate::text_encoder::marks_answers;
+use crate::{Error, TextEncoder};
 
 /// How answers are looked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +73,7 @@ impl Found {
     }
 }
 
-impl Reader {
+impl TextEncoder {
     /// Answers every question from its context.
     ///
     /// # Errors

@@ -9,7 +9,7 @@ use glassformer_tokens::{ChatTemplate, Tokenizer};
 use glassformer_weights::{Format, Weights};
 
 use crate::Error;
-use crate::reader::{longest, marks_answers};
+use crate::text_encoder::{longest, marks_answers};
 
 /// What there is to know about a model before it runs.
 #[derive(Debug)]

@@ -4,12 +4,12 @@ use std::ops::ControlFlow;
 
 use glassformer_tokens::Conversation;
 
-use crate::writer::bare;
-use crate::{Error, Generate, Writer, Written};
+use crate::text_generator::bare;
+use crate::{Error, Generate, GeneratedText, TextGenerator};
 
 /// A conversation. What was said is kept, and each answer is given to all of it.
 pub struct Chat<'w> {
-    writer: &'w Writer,
+    generator: &'w TextGenerator,
     options: Generate,
     system: Option<String>,
     said: Vec<(Role, String)>,
@@ -36,7 +36,7 @@ impl Role {
     }
 }
 
-impl Writer {
+impl TextGenerator {
     /// Begins a conversation.
     ///
     /// # Errors
@@ -49,7 +49,7 @@ impl Writer {
         if self.reads_source() {
             return Err(Error::Head { task: "chat", needs: "a decoder alone", has: "an encoder too" });
         }
-        Ok(Chat { writer: self, options, system: None, said: Vec::new(), answers: 0 })
+        Ok(Chat { generator: self, options, system: None, said: Vec::new(), answers: 0 })
     }
 }
 
@@ -78,7 +78,7 @@ impl Chat<'_> {
         &mut self,
         text: &str,
         tell: &mut dyn FnMut(&str) -> ControlFlow<()>,
-    ) -> Result<Written, Error> {
+    ) -> Result<GeneratedText, Error> {
         self.said.push((Role::User, text.to_owned()));
         let answer = self.answer(tell);
         match &answer {
@@ -91,14 +91,14 @@ impl Chat<'_> {
         answer
     }
 
-    fn answer(&self, tell: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<Written, Error> {
+    fn answer(&self, tell: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<GeneratedText, Error> {
         let system = self.system.iter().map(|text| ("system", text.as_str()));
         let said = self.said.iter().map(|(role, text)| (role.name(), text.as_str()));
         let conversation = Conversation::new(system.chain(said));
-        let Some(template) = self.writer.template() else {
+        let Some(template) = self.generator.template() else {
             return Err(Error::Head { task: "chat", needs: "a chat template", has: "none" });
         };
-        let prompt = bare(self.writer.tokenizer(), &template.render(&conversation)?)?;
+        let prompt = bare(self.generator.tokenizer(), &template.render(&conversation)?)?;
         let mut options = self.options.clone();
         options.decoding.returns = 1;
         if let Some(sampling) = &mut options.decoding.sampling {
@@ -106,7 +106,7 @@ impl Chat<'_> {
             sampling.seed = sampling.seed.wrapping_add(self.answers);
         }
         let mut heard = |_: usize, piece: &str| tell(piece);
-        let mut written = self.writer.write(vec![prompt], &options, &mut heard)?;
+        let mut written = self.generator.write(vec![prompt], &options, &mut heard)?;
         // Whatever did not fail has written a text.
         Ok(written.remove(0).remove(0))
     }

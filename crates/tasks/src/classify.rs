@@ -5,7 +5,7 @@ use glassformer_formula::Head;
 use glassformer_graph::ops::Activation;
 
 use crate::score::{best, sigmoid, softmax};
-use crate::{Error, Input, Long, Reader};
+use crate::{Error, Input, Long, TextEncoder};
 
 /// How texts are classified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub enum Problem {
     Activated(Activation),
 }
 
-impl Reader {
+impl TextEncoder {
     /// The likeliest classes of every input.
     ///
     /// # Errors

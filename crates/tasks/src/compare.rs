@@ -3,7 +3,7 @@
 use glassformer_engine::Sequence;
 use glassformer_formula::Head;
 
-use crate::{Error, Reader};
+use crate::{Error, TextEncoder};
 
 /// How near two models are.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -40,7 +40,7 @@ impl Comparison {
     }
 }
 
-impl Reader {
+impl TextEncoder {
     /// How near `other`, which is the same model in other numbers, is to this one on `samples`.
     ///
     /// # Errors
@@ -57,8 +57,8 @@ impl Reader {
         let mut found = Comparison::default();
         for sequence in samples {
             let mut both = [Vec::new(), Vec::new()];
-            for (reader, numbers) in [self, other].into_iter().zip(&mut both) {
-                reader.run_sequences(std::slice::from_ref(sequence), output, |_, rows| {
+            for (encoder, numbers) in [self, other].into_iter().zip(&mut both) {
+                encoder.run_sequences(std::slice::from_ref(sequence), output, |_, rows| {
                     numbers.extend_from_slice(rows);
                 })?;
             }

@@ -8,7 +8,7 @@ use glassformer_families::{Embedding, embedding_folder, open_for_embedding};
 use glassformer_graph::Backend;
 use glassformer_tokens::{Encoding, Special};
 
-use crate::{Error, Input, Long, Reader};
+use crate::{Error, Input, Long, TextEncoder};
 
 /// How texts become vectors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,11 +31,11 @@ pub enum Prompt {
     Nothing,
 }
 
-impl Reader {
-    /// Opens the model at `path` as one of sentences, for [`Reader::embed`].
+impl TextEncoder {
+    /// Opens the model at `path` as one of sentences, for [`TextEncoder::embed`].
     ///
     /// # Errors
-    /// As [`Reader::open`], and if a module of a sentence encoder cannot be read or is not known.
+    /// As [`TextEncoder::open`], and if a module of a sentence encoder cannot be read or is not known.
     pub fn open_for_embedding(path: impl AsRef<Path>, backend: Arc<dyn Backend>) -> Result<Self, Error> {
         let path = path.as_ref();
         Self::new(open_for_embedding(path)?, crate::tokenizer(&embedding_folder(path)?)?, backend)

@@ -2,7 +2,7 @@
 
 use glassformer_tokens::{Encoding, Part, Special};
 
-use crate::{Error, Reader};
+use crate::{Error, TextEncoder};
 
 /// A text, or two that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub enum Long {
     Cut,
 }
 
-impl Reader {
+impl TextEncoder {
     /// `inputs` as tokens, none of them longer than `limit`.
     pub(crate) fn encode(
         &self,

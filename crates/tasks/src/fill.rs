@@ -5,7 +5,7 @@ use glassformer_formula::Head;
 use glassformer_tokens::{Encoding, SpecialText};
 
 use crate::score::{best, softmax};
-use crate::{Error, Input, Long, Reader};
+use crate::{Error, Input, Long, TextEncoder};
 
 /// How blanks are filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +44,7 @@ pub struct Choice {
     pub text: String,
 }
 
-impl Reader {
+impl TextEncoder {
     /// Finds words for every blank (`[MASK]`, or whatever the tokenizer calls it) of every text.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! What people want of a model: text in; embeddings, words, classes, tags, answers, translations and stories out.
 //!
-//! [`Reader::open`] takes a model's folder or file, and so does [`Writer::open`] for models that write; each task is one call
+//! [`TextEncoder::open`] takes a model's folder or file, and so does [`TextGenerator::open`] for models that write; each task is one call
 //! with its options. Many texts run as packed batches,
 //! results keep the order of the texts, and each text gets the same bits as alone. A text longer than the model can read is an
 //! error that says so, unless the options say [`Long::Cut`].
@@ -8,10 +8,10 @@
 //! ```no_run
 //! use std::sync::Arc;
 //!
-//! use glassformer_tasks::{Fill, Reader};
+//! use glassformer_tasks::{Fill, TextEncoder};
 //! # fn example(backend: Arc<dyn glassformer_graph::Backend>) -> Result<(), glassformer_tasks::Error> {
-//! let reader = Reader::open("bert-folder", backend)?;
-//! for blank in &reader.fill(&["The cat [MASK] on the mat."], &Fill::default())?[0] {
+//! let encoder = TextEncoder::open("bert-folder", backend)?;
+//! for blank in &encoder.fill(&["The cat [MASK] on the mat."], &Fill::default())?[0] {
 //!     println!("{} {:.3}", blank.choices[0].word, blank.choices[0].score);
 //! }
 //! # Ok(())
@@ -33,14 +33,14 @@ mod gguf;
 mod languages;
 mod likelihood;
 mod open;
-mod reader;
 mod samples;
 mod score;
 mod sentences;
 mod stop;
 mod tag;
+mod text_encoder;
+mod text_generator;
 mod translate;
-mod writer;
 
 pub use answer::{Answer, Found, Unanswerable};
 pub use card::{Card, Stored};
@@ -55,7 +55,7 @@ pub use fill::{Blank, Choice, Fill};
 pub use languages::Language;
 pub use likelihood::Likelihood;
 pub use open::{chat_template, complete, open, tokenizer};
-pub use reader::{Reader, question_rows};
 pub use tag::{Entity, Merge, Tag};
+pub use text_encoder::{TextEncoder, question_rows};
+pub use text_generator::{Files, Generate, GeneratedText, Tell, TextGenerator, silent};
 pub use translate::{Split, Translate};
-pub use writer::{Files, Generate, Tell, Writer, Written, silent};

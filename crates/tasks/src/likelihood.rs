@@ -4,7 +4,7 @@ use glassformer_engine::{Asked, Sequence};
 use glassformer_formula::Head;
 use glassformer_tokens::{Encoding, Special};
 
-use crate::{Error, Input, Long, Reader};
+use crate::{Error, Input, Long, TextEncoder};
 
 /// How likely a text is.
 #[derive(Clone, Debug, PartialEq)]
@@ -32,7 +32,7 @@ struct Question {
 
 /// What has to run to score texts.
 struct Asking<'r> {
-    reader: &'r Reader,
+    encoder: &'r TextEncoder,
     long: Long,
     sequences: Vec<Sequence>,
     /// For each sequence.
@@ -41,7 +41,7 @@ struct Asking<'r> {
     tokens: Vec<Vec<u32>>,
 }
 
-impl Reader {
+impl TextEncoder {
     /// How likely each text is. Encoder-decoders are given a source and what was written for it, as a pair.
     ///
     /// A decoder's first token has nothing before it and is not scored, unless the tokenizer puts one there.
@@ -52,7 +52,7 @@ impl Reader {
         let words = |head: &Head| matches!(head, Head::Words { .. } | Head::Adaptive { .. });
         self.needs("score", "a head for words", words)?;
         let (sequences, questions, tokens) = (Vec::new(), Vec::new(), Vec::new());
-        let mut asking = Asking { reader: self, long, sequences, questions, tokens };
+        let mut asking = Asking { encoder: self, long, sequences, questions, tokens };
         for (text, input) in inputs.iter().enumerate() {
             asking.add(text, input)?;
         }
@@ -82,7 +82,7 @@ impl Asking<'_> {
     /// What has to run to score one text, by the kind of model.
     fn add(&mut self, text: usize, input: &Input<'_>) -> Result<(), Error> {
         let bad = |what: &str, hint: &str| Error::Text { text, what: what.to_owned(), hint: hint.to_owned() };
-        let formula = self.reader.checkpoint().model.formula();
+        let formula = self.encoder.checkpoint().model.formula();
         match (formula.source.is_some(), formula.target.is_some(), input) {
             (true, true, Input::Pair(source, target)) => self.pair(text, source, target),
             (true, true, Input::One(_)) => {
@@ -110,8 +110,8 @@ impl Asking<'_> {
     /// An encoder-decoder: each token of the target, given the source and the tokens before it.
     fn pair(&mut self, text: usize, source: &str, target: &str) -> Result<(), Error> {
         let source = self.encode(text, &Input::One(source))?.ids;
-        let target = self.reader.tokenizer().encode_target(target, Special::Add)?.ids;
-        let start = self.reader.checkpoint().config.get("decoder_start_token_id");
+        let target = self.encoder.tokenizer().encode_target(target, Special::Add)?.ids;
+        let start = self.encoder.checkpoint().config.get("decoder_start_token_id");
         let start = start.and_then(serde_json::Value::as_u64).ok_or_else(|| Error::Text {
             text,
             what: "nothing says what its target begins with".to_owned(),
@@ -127,7 +127,7 @@ impl Asking<'_> {
     /// An encoder alone: each token in a run of its own, hidden from it.
     fn masked(&mut self, text: usize, input: &Input<'_>) -> Result<(), Error> {
         let encoding = self.encode(text, input)?;
-        let mask = self.reader.tokenizer().special().mask.ok_or(Error::Head {
+        let mask = self.encoder.tokenizer().special().mask.ok_or(Error::Head {
             task: "score",
             needs: "a token for blanks",
             has: "none",
@@ -136,7 +136,7 @@ impl Asking<'_> {
         for &place in &places {
             let mut masked = encoding.clone();
             masked.ids[place] = mask;
-            let sequence = self.reader.sequence(&masked, Asked::All)?;
+            let sequence = self.encoder.sequence(&masked, Asked::All)?;
             self.ask(text, &sequence, &[place], &encoding.ids);
         }
         self.tokens.push(places.iter().map(|&place| encoding.ids[place]).collect());
@@ -144,13 +144,13 @@ impl Asking<'_> {
     }
 
     fn encode(&self, text: usize, input: &Input<'_>) -> Result<Encoding, Error> {
-        let encoded = self.reader.encode(&[*input], self.long, self.reader.longest());
+        let encoded = self.encoder.encode(&[*input], self.long, self.encoder.longest());
         Ok(encoded.map_err(|error| error.counted_from(text))?.remove(0))
     }
 
     /// Asks about `rows`, in as many runs as it takes to keep the scores of all words within memory.
     fn ask(&mut self, text: usize, sequence: &Sequence, rows: &[usize], targets: &[u32]) {
-        for chunk in rows.chunks(self.reader.most_asked()) {
+        for chunk in rows.chunks(self.encoder.most_asked()) {
             let mut sequence = sequence.clone();
             sequence.target.truncate(chunk.last().map_or(0, |last| last + 1)); // later rows change nothing
             sequence.asked = Asked::Rows(chunk.to_vec());

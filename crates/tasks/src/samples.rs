@@ -2,7 +2,7 @@
 
 use glassformer_engine::{Asked, Sequence};
 
-use crate::{Error, Generate, Input, Long, Reader, Writer, silent};
+use crate::{Error, Generate, Input, Long, TextEncoder, TextGenerator, silent};
 
 /// Texts that are written at once.
 const TOGETHER: usize = 32;
@@ -10,9 +10,9 @@ const TOGETHER: usize = 32;
 /// The most tokens of a sample: the scores of all words for each take memory.
 const LONGEST: usize = 512;
 
-impl Reader {
+impl TextEncoder {
     /// Texts as this model reads them, with every row asked about. What is too long is cut. The decoder of an encoder-decoder reads the
-    /// text too; what [`Writer::samples`] lets it read is nearer to its work.
+    /// text too; what [`TextGenerator::samples`] lets it read is nearer to its work.
     ///
     /// # Errors
     /// If a text has nothing in it.
@@ -40,14 +40,14 @@ impl Reader {
     }
 }
 
-impl Writer {
+impl TextGenerator {
     /// Texts with what this encoder-decoder writes when it reads them, taking the likeliest token each time. What is too long is cut.
     /// `tell` hears of each text that is done.
     ///
     /// # Errors
     /// If a text has nothing in it.
     pub fn samples(&self, texts: &[&str], tell: &mut dyn FnMut()) -> Result<Vec<Sequence>, Error> {
-        let mut options = Generate { long: Long::Cut, ..self.usual() };
+        let mut options = Generate { long: Long::Cut, ..self.default_options() };
         let decoding = &mut options.decoding;
         (decoding.beams, decoding.groups, decoding.returns) = (1, 1, 1);
         (decoding.diversity_penalty, decoding.sampling) = (0.0, None);

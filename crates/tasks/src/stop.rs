@@ -5,7 +5,7 @@ use std::sync::Arc;
 use glassformer_engine::{Finish, Stopper};
 use glassformer_tokens::{SpecialText, Stream, Tokenizer};
 
-use crate::{Error, Written};
+use crate::{Error, GeneratedText};
 
 /// How special tokens are written in results: not at all.
 const SPECIAL: SpecialText = SpecialText::Skip;
@@ -115,9 +115,9 @@ impl Held {
     }
 
     /// What was written before somebody broke it off.
-    pub fn broken_off(&self) -> Written {
+    pub fn broken_off(&self) -> GeneratedText {
         let (text, ids) = (self.text.clone(), self.ids.clone());
-        Written { text, ids, score: None, finish: Finish::Stop, logprobs: Vec::new() }
+        GeneratedText { text, ids, score: None, finish: Finish::Stop, logprobs: Vec::new() }
     }
 
     /// Everything that is held but the last `keep` bytes.

@@ -5,7 +5,7 @@ use glassformer_formula::Head;
 use glassformer_tokens::{Encoding, Span};
 
 use crate::score::{best, softmax};
-use crate::{Error, Input, Long, Reader};
+use crate::{Error, Input, Long, TextEncoder};
 
 /// How texts are tagged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -64,7 +64,7 @@ struct Token {
     inside: bool,
 }
 
-impl Reader {
+impl TextEncoder {
     /// The tagged stretches of every text. What the model tags with `O` is left out.
     ///
     /// # Errors
@@ -82,7 +82,7 @@ impl Reader {
     /// cut off has `O`.
     ///
     /// # Errors
-    /// As [`Reader::tag`].
+    /// As [`TextEncoder::tag`].
     pub fn tag_words(&self, sentences: &[Vec<&str>], long: Long) -> Result<Vec<Vec<String>>, Error> {
         let texts: Vec<String> = sentences.iter().map(|words| words.join(" ")).collect();
         let texts: Vec<&str> = texts.iter().map(String::as_str).collect();

@@ -5,8 +5,8 @@ use std::ops::ControlFlow;
 use glassformer_tokens::Special;
 
 use crate::sentences::{Piece, joiner, split};
-use crate::writer::{bare, silent};
-use crate::{Error, Generate, Language, Writer, Written, languages};
+use crate::text_generator::{bare, silent};
+use crate::{Error, Generate, GeneratedText, Language, TextGenerator, languages};
 
 /// A line of more tokens than this is translated sentence by sentence: translators are trained on sentences.
 const WHOLE: usize = 96;
@@ -50,7 +50,7 @@ struct Told {
     first: Option<u32>,
 }
 
-impl Writer {
+impl TextGenerator {
     /// Translates each text. Lines stay lines, blank ones stay blank.
     ///
     /// # Errors
@@ -255,7 +255,7 @@ fn put_together<'w>(laid: &[Laid<'_>], sentence: impl Fn(usize) -> &'w str) -> S
     line + gap
 }
 
-impl Writer {
+impl TextGenerator {
     /// Summarises each text, or does with it whatever the encoder-decoder was trained for.
     ///
     /// Where `config.json` says how the model was trained to summarise (`task_specific_params`), the words that it puts before
@@ -279,7 +279,7 @@ impl Writer {
         let mut options = options.clone();
         options.decoding.returns = 1;
         let written = self.generate(&texts, &options, &mut silent)?;
-        let best = |texts: &Vec<Written>| texts.first().map_or("", |best| best.text.trim()).to_owned();
+        let best = |texts: &Vec<GeneratedText>| texts.first().map_or("", |best| best.text.trim()).to_owned();
         Ok(written.iter().map(best).collect())
     }
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use glassformer_cpu::Cpu;
 use glassformer_engine::Finish;
-use glassformer_tasks::{Embed, Fill, Reader, Translate, Writer, silent};
+use glassformer_tasks::{Embed, Fill, TextEncoder, TextGenerator, Translate, silent};
 
 /// The folder of a downloaded model.
 fn asset(name: &str) -> PathBuf {
@@ -56,8 +56,8 @@ fn sentences_become_the_vectors_of_the_reference() {
     ];
     for (name, texts, first, similar) in cases {
         let folder = asset(name);
-        let reader = Reader::open_for_embedding(&folder, Arc::new(Cpu::new(2))).unwrap();
-        let vectors = reader.embed(&texts, &Embed::default()).unwrap();
+        let encoder = TextEncoder::open_for_embedding(&folder, Arc::new(Cpu::new(2))).unwrap();
+        let vectors = encoder.embed(&texts, &Embed::default()).unwrap();
         for (found, expected) in vectors[0].iter().zip(first) {
             close(*found, expected, 2e-6);
         }
@@ -79,8 +79,8 @@ fn blanks_are_filled_with_the_words_of_the_reference() {
     ];
     for (name, text, expected) in cases {
         let folder = asset(name);
-        let reader = Reader::open(&folder, Arc::new(Cpu::new(2))).unwrap();
-        let filled = reader.fill(&[text], &Fill { top: 2, ..Fill::default() }).unwrap();
+        let encoder = TextEncoder::open(&folder, Arc::new(Cpu::new(2))).unwrap();
+        let filled = encoder.fill(&[text], &Fill { top: 2, ..Fill::default() }).unwrap();
         for (choice, (word, score)) in filled[0][0].choices.iter().zip(expected) {
             assert_eq!(choice.word, word, "{name}");
             close(choice.score, score, 6e-5);
@@ -90,11 +90,11 @@ fn blanks_are_filled_with_the_words_of_the_reference() {
 
 /// What a model writes after `prompt`, most likely token by most likely token.
 fn greedy(folder: &std::path::Path, prompt: &str, new: usize) -> String {
-    let writer = Writer::open(folder, Arc::new(Cpu::new(2))).unwrap();
-    let mut options = writer.usual();
+    let generator = TextGenerator::open(folder, Arc::new(Cpu::new(2))).unwrap();
+    let mut options = generator.default_options();
     options.decoding.max_new_tokens = Some(new);
     options.decoding.beams = 1;
-    writer.generate(&[prompt], &options, &mut silent).unwrap()[0][0].text.clone()
+    generator.generate(&[prompt], &options, &mut silent).unwrap()[0][0].text.clone()
 }
 
 /// The only GGUF file of an asset.
@@ -126,8 +126,8 @@ fn chats_are_answered_in_english_and_chinese() {
     ];
     for (name, question, expected) in cases {
         let file = gguf(name);
-        let writer = Writer::open(&file, Arc::new(Cpu::new(2))).unwrap();
-        let mut chat = writer.chat(writer.usual()).unwrap();
+        let generator = TextGenerator::open(&file, Arc::new(Cpu::new(2))).unwrap();
+        let mut chat = generator.chat(generator.default_options()).unwrap();
         let mut heard = String::new();
         let answer = chat.say(question, &mut |piece| {
             heard += piece;
@@ -145,17 +145,17 @@ fn chinese_becomes_english_from_both_folders() {
     let (park, station) = ("今天天气很好，我们去公园散步吧。", "请问火车站怎么走？");
     for name in ["opus-zh-en", "opus-zh-en/ctranslate2"] {
         let folder = asset(name);
-        let writer = Writer::open(&folder, Arc::new(Cpu::new(2))).unwrap();
-        let mut options = Translate { generate: writer.usual(), ..Translate::default() };
+        let generator = TextGenerator::open(&folder, Arc::new(Cpu::new(2))).unwrap();
+        let mut options = Translate { generate: generator.default_options(), ..Translate::default() };
         options.generate.decoding.beams = 1;
-        let english = writer.translate(&[park, station], &options).unwrap();
+        let english = generator.translate(&[park, station], &options).unwrap();
         assert_eq!(
             english,
             ["It's a nice day. Let's go for a walk in the park.", "What's the train station?"],
             "{name}"
         );
         options.generate.decoding.beams = 6;
-        let english = writer.translate(&[station], &options).unwrap();
+        let english = generator.translate(&[station], &options).unwrap();
         assert_eq!(english, ["Excuse me, where's the train station?"], "{name}");
     }
 }
@@ -164,8 +164,11 @@ fn chinese_becomes_english_from_both_folders() {
 #[ignore = "needs downloaded models"]
 fn a_step_gets_its_title() {
     let folder = asset("flan-t5-title");
-    let writer = Writer::open(&folder, Arc::new(Cpu::new(2))).unwrap();
+    let generator = TextGenerator::open(&folder, Arc::new(Cpu::new(2))).unwrap();
     let step = "summarize agent step: intent: Adding dark mode | actions: edit, create | files: theme.css, settings.tsx | \
                 symbols: ThemeProvider, useTheme | notes: Users asked for a dark colour scheme in the settings page.";
-    assert_eq!(writer.summarize(&[step], &writer.usual()).unwrap(), ["Add dark mode to settings page"]);
+    assert_eq!(
+        generator.summarize(&[step], &generator.default_options()).unwrap(),
+        ["Add dark mode to settings page"]
+    );
 }

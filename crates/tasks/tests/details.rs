@@ -7,7 +7,7 @@ use std::sync::Arc;
 use glassformer_cpu::Cpu;
 use glassformer_engine::Sequence;
 use glassformer_families::Checkpoint;
-use glassformer_tasks::{Embed, Error, Merge, Reader, Tag, complete, open, tokenizer};
+use glassformer_tasks::{Embed, Error, Merge, Tag, TextEncoder, complete, open, tokenizer};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures").join(name)
@@ -45,8 +45,9 @@ fn names_of_entities_have_no_marks() {
     let labels = |name: &str, merge: Merge| {
         let mut checkpoint = open(&folder).unwrap();
         checkpoint.labels.fill(name.to_owned());
-        let reader = Reader::new(checkpoint, tokenizer(&folder).unwrap(), Arc::new(Cpu::new(1))).unwrap();
-        let found = reader.tag(&["the cat sat"], &Tag { merge, ..Tag::default() }).unwrap().remove(0);
+        let encoder =
+            TextEncoder::new(checkpoint, tokenizer(&folder).unwrap(), Arc::new(Cpu::new(1))).unwrap();
+        let found = encoder.tag(&["the cat sat"], &Tag { merge, ..Tag::default() }).unwrap().remove(0);
         found.into_iter().map(|entity| entity.label).collect::<Vec<_>>()
     };
     assert!(labels("S-PER", Merge::Simple).iter().all(|label| label == "PER"));
@@ -69,8 +70,8 @@ fn a_model_of_sentences_may_lie_in_the_folder_of_its_first_module() {
     let modules = r#"[{"path": "0_Transformer", "type": "sentence_transformers.models.Transformer"},
                       {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]"#;
     fs::write(folder.join("modules.json"), modules).unwrap();
-    let reader = Reader::open_for_embedding(&folder, Arc::new(Cpu::new(1))).unwrap();
-    assert_eq!(reader.embed(&["a cat"], &Embed::default()).unwrap().len(), 1);
+    let encoder = TextEncoder::open_for_embedding(&folder, Arc::new(Cpu::new(1))).unwrap();
+    assert_eq!(encoder.embed(&["a cat"], &Embed::default()).unwrap().len(), 1);
     fs::remove_dir_all(&folder).unwrap();
 }
 

@@ -4,18 +4,18 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glassformer_cpu::Cpu;
-use glassformer_tasks::{Answer, Classify, Error, Fill, Input, Long, Merge, Reader, Tag, Unanswerable};
+use glassformer_tasks::{Answer, Classify, Error, Fill, Input, Long, Merge, Tag, TextEncoder, Unanswerable};
 use serde_json::Value;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tasks").join(name)
 }
 
-fn open(name: &str) -> (Reader, Vec<Value>) {
+fn open(name: &str) -> (TextEncoder, Vec<Value>) {
     let folder = folder(name);
-    let reader = Reader::open(&folder, Arc::new(Cpu::new(2))).unwrap();
+    let encoder = TextEncoder::open(&folder, Arc::new(Cpu::new(2))).unwrap();
     let expected = std::fs::read_to_string(folder.join("expected.json")).unwrap();
-    (reader, serde_json::from_str::<Vec<Value>>(&expected).unwrap())
+    (encoder, serde_json::from_str::<Vec<Value>>(&expected).unwrap())
 }
 
 fn text<'v>(value: &'v Value, key: &str) -> &'v str {
@@ -34,9 +34,9 @@ fn close(found: f32, expected: &Value) {
 
 #[test]
 fn blanks_are_filled_as_the_reference_fills_them() {
-    let (reader, expected) = open("fill");
+    let (encoder, expected) = open("fill");
     let texts: Vec<&str> = expected.iter().map(|one| text(one, "text")).collect();
-    let filled = reader.fill(&texts, &Fill { top: 3, ..Fill::default() }).unwrap();
+    let filled = encoder.fill(&texts, &Fill { top: 3, ..Fill::default() }).unwrap();
     for (found, expected) in filled.iter().zip(&expected) {
         assert_eq!(found.len(), list(expected, "blanks").len());
         for (blank, expected) in found.iter().zip(list(expected, "blanks")) {
@@ -53,7 +53,7 @@ fn blanks_are_filled_as_the_reference_fills_them() {
 #[test]
 fn classes_measures_and_ranks_are_the_references() {
     for name in ["classes", "classes-several", "classes-measure", "classes-rank"] {
-        let (reader, expected) = open(name);
+        let (encoder, expected) = open(name);
         let input = |one: &'static Value| match one.get("text_pair") {
             Some(pair) => Input::Pair(text(one, "text"), pair.as_str().unwrap()),
             None => Input::One(text(one, "text")),
@@ -61,7 +61,7 @@ fn classes_measures_and_ranks_are_the_references() {
         let expected: &'static [Value] = Vec::leak(expected);
         let inputs: Vec<Input<'_>> = expected.iter().map(input).collect();
         let options = Classify { top: 9, long: Long::Cut };
-        let results = reader.classify(&inputs, &options).unwrap();
+        let results = encoder.classify(&inputs, &options).unwrap();
         for (found, expected) in results.iter().zip(expected) {
             assert_eq!(found.len(), list(expected, "labels").len(), "{name}");
             for (label, expected) in found.iter().zip(list(expected, "labels")) {
@@ -70,14 +70,14 @@ fn classes_measures_and_ranks_are_the_references() {
             }
         }
         // A text alone gets the bits that it got among others, and the first labels are the best.
-        let alone = reader.classify(&inputs[2..3], &Classify { top: 1, ..options }).unwrap();
+        let alone = encoder.classify(&inputs[2..3], &Classify { top: 1, ..options }).unwrap();
         assert_eq!(alone[0][0], results[2][0]);
     }
 }
 
 #[test]
 fn entities_are_merged_as_the_reference_merges_them() {
-    let (reader, expected) = open("tags");
+    let (encoder, expected) = open("tags");
     let texts: Vec<&str> = expected.iter().map(|one| text(one, "text")).collect();
     let merges = [
         ("none", Merge::None),
@@ -87,7 +87,7 @@ fn entities_are_merged_as_the_reference_merges_them() {
         ("max", Merge::Max),
     ];
     for (name, merge) in merges {
-        let results = reader.tag(&texts, &Tag { merge, ..Tag::default() }).unwrap();
+        let results = encoder.tag(&texts, &Tag { merge, ..Tag::default() }).unwrap();
         for (found, expected) in results.iter().zip(&expected) {
             let place = |key: &str, value: &Value| value[key].as_u64().unwrap() as usize;
             let wanted: Vec<(&str, usize, usize)> = list(expected, name)
@@ -114,7 +114,7 @@ fn entities_are_merged_as_the_reference_merges_them() {
 
 #[test]
 fn answers_are_found_across_windows() {
-    let (reader, expected) = open("spans");
+    let (encoder, expected) = open("spans");
     for expected in &expected {
         let possible = expected["impossible"].as_bool().unwrap();
         let options = Answer {
@@ -125,7 +125,7 @@ fn answers_are_found_across_windows() {
             unanswerable: if possible { Unanswerable::Possible } else { Unanswerable::Never },
         };
         let pair = (text(expected, "question"), text(expected, "context"));
-        let found = &reader.answer(&[pair], &options).unwrap()[0];
+        let found = &encoder.answer(&[pair], &options).unwrap()[0];
         assert_eq!(found.len(), list(expected, "answers").len());
         for (found, expected) in found.iter().zip(list(expected, "answers")) {
             assert_eq!(found.text, text(expected, "answer"));
@@ -138,18 +138,18 @@ fn answers_are_found_across_windows() {
 
 #[test]
 fn what_cannot_be_done_is_an_error_that_says_why() {
-    let (reader, _) = open("fill");
-    let refused = |texts: &[&str]| reader.fill(texts, &Fill::default()).unwrap_err();
+    let (encoder, _) = open("fill");
+    let refused = |texts: &[&str]| encoder.fill(texts, &Fill::default()).unwrap_err();
     assert!(matches!(refused(&["[MASK]", "no blank"]), Error::Text { text: 1, .. }));
     let long = "cat ".repeat(80) + "[MASK]";
     assert!(matches!(refused(&[&long]), Error::Long { text: 0, tokens: 83, limit: 64 }));
-    assert!(matches!(reader.tag(&["a"], &Tag::default()), Err(Error::Head { task: "tag", .. })));
+    assert!(matches!(encoder.tag(&["a"], &Tag::default()), Err(Error::Head { task: "tag", .. })));
     // Cutting the text cuts the blank off.
-    let cut = reader.fill(&[&long], &Fill { long: Long::Cut, ..Fill::default() });
+    let cut = encoder.fill(&[&long], &Fill { long: Long::Cut, ..Fill::default() });
     assert!(matches!(cut, Err(Error::Text { text: 0, .. })));
 
-    let (reader, _) = open("spans");
-    let answer = |pair, options: &Answer| reader.answer(&[pair], options).unwrap_err();
+    let (encoder, _) = open("spans");
+    let answer = |pair, options: &Answer| encoder.answer(&[pair], options).unwrap_err();
     assert!(matches!(answer(("who", ""), &Answer::default()), Error::Text { text: 0, .. }));
     let question = "who ".repeat(60);
     let context = "the cat sat ".repeat(30);

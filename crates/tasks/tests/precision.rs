@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use glassformer_cpu::{Cpu, Precision};
-use glassformer_tasks::{Comparison, Reader, Writer};
+use glassformer_tasks::{Comparison, TextEncoder, TextGenerator};
 
 const ENGLISH: [&str; 3] = [
     "Once upon a time, there was a little girl named Lily who loved to play outside in the sunshine.",
@@ -38,11 +38,11 @@ fn asset(name: &str) -> PathBuf {
 
 fn compared(name: &str, texts: &[&str], precisions: &[Precision]) -> Vec<Comparison> {
     let path = asset(name);
-    let open = |precision| Reader::open(&path, Arc::new(Cpu::new(2).with_precision(precision))).unwrap();
+    let open = |precision| TextEncoder::open(&path, Arc::new(Cpu::new(2).with_precision(precision))).unwrap();
     let exact = open(Precision::F32);
     let formula = exact.checkpoint().model.formula();
     let samples = if formula.source.is_some() && formula.target.is_some() {
-        Writer::open(&path, Arc::new(Cpu::new(2))).unwrap().samples(texts, &mut || ()).unwrap()
+        TextGenerator::open(&path, Arc::new(Cpu::new(2))).unwrap().samples(texts, &mut || ()).unwrap()
     } else {
         exact.samples(texts).unwrap()
     };

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glassformer_cpu::Cpu;
-use glassformer_tasks::{Classify, Embed, Error, Input, Long, Prompt, Reader};
+use glassformer_tasks::{Classify, Embed, Error, Input, Long, Prompt, TextEncoder};
 use serde_json::{Map, Value, json};
 
 fn fixture(name: &str) -> PathBuf {
@@ -74,12 +74,12 @@ fn scores_are_what_the_files_make_of_them() {
     let mut seen = 0;
     for (at, case) in cases().iter().enumerate().filter(|(_, case)| case.get("pairs").is_some()) {
         let folder = changed(case["folder"].as_str().unwrap(), ("scores", at), &case["files"]);
-        let reader = Reader::open(&folder.0, Arc::new(Cpu::new(1))).unwrap();
+        let encoder = TextEncoder::open(&folder.0, Arc::new(Cpu::new(1))).unwrap();
         let text = |pair: &'static Value, at: usize| pair[at].as_str().unwrap();
         let pairs: &'static Vec<Value> = Box::leak(Box::new(case["pairs"].as_array().unwrap().clone()));
         let inputs: Vec<Input<'_>> =
             pairs.iter().map(|pair| Input::Pair(text(pair, 0), text(pair, 1))).collect();
-        let found = reader.classify(&inputs, &Classify { top: 9, long: Long::Refuse }).unwrap();
+        let found = encoder.classify(&inputs, &Classify { top: 9, long: Long::Refuse }).unwrap();
         for (found, expected) in found.iter().zip(case["scores"].as_array().unwrap()) {
             let mut expected = numbers(expected);
             // The files that the reference reads for several classes leave scores as they are; ours come best first.
@@ -96,16 +96,16 @@ fn vectors_are_cut_and_prompts_left_out_as_the_files_say() {
     let mut seen = 0;
     for (at, case) in cases().iter().enumerate().filter(|(_, case)| case.get("texts").is_some()) {
         let folder = changed(case["folder"].as_str().unwrap(), ("vectors", at), &case["files"]);
-        let reader = Reader::open_for_embedding(&folder.0, Arc::new(Cpu::new(1))).unwrap();
+        let encoder = TextEncoder::open_for_embedding(&folder.0, Arc::new(Cpu::new(1))).unwrap();
         let texts: Vec<&str> =
             case["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
-        let found = reader.embed(&texts, &Embed::default()).unwrap();
+        let found = encoder.embed(&texts, &Embed::default()).unwrap();
         for (found, expected) in found.iter().zip(case["vectors"].as_array().unwrap()) {
             close(found, &numbers(expected), case);
             seen += 1;
         }
         // A text alone gets the bits that it got among others.
-        assert_eq!(reader.embed(&texts[1..2], &Embed::default()).unwrap()[0], found[1]);
+        assert_eq!(encoder.embed(&texts[1..2], &Embed::default()).unwrap()[0], found[1]);
     }
     assert!(seen > 50, "only {seen} vectors were compared");
 }
@@ -115,8 +115,8 @@ fn functions_that_are_not_known_are_refused_by_name() {
     let classify = |name: Value| {
         let files = json!({"config.json": {"sentence_transformers": {"activation_fn": name}}});
         let folder = changed("classes-rank", ("refused", 0), &files);
-        let reader = Reader::open(&folder.0, Arc::new(Cpu::new(1))).unwrap();
-        reader.classify(&["a cat".into()], &Classify::default()).map(drop)
+        let encoder = TextEncoder::open(&folder.0, Arc::new(Cpu::new(1))).unwrap();
+        encoder.classify(&["a cat".into()], &Classify::default()).map(drop)
     };
     for name in ["torch.nn.modules.activation.Mish", "their.own.Sigmoid", "Sigmoid", "torch"] {
         let Err(Error::Option { what, .. }) = classify(json!(name)) else { panic!("{name}") };
@@ -129,7 +129,7 @@ fn functions_that_are_not_known_are_refused_by_name() {
 fn keys_beside_the_model_that_mean_nothing_here_are_refused_by_name() {
     let open = |keys: Value| {
         let folder = changed("sentences", ("keys", 0), &json!({"config_sentence_transformers.json": keys}));
-        Reader::open_for_embedding(&folder.0, Arc::new(Cpu::new(1)))
+        TextEncoder::open_for_embedding(&folder.0, Arc::new(Cpu::new(1)))
             .map(drop)
             .map_err(|error| error.to_string())
     };
@@ -150,7 +150,7 @@ fn a_prompt_that_leaves_no_room_is_an_error() {
         "1_Pooling/config.json": {"include_prompt": false},
     });
     let folder = changed("sentences", ("room", 0), &files);
-    let reader = Reader::open_for_embedding(&folder.0, Arc::new(Cpu::new(1))).unwrap();
+    let encoder = TextEncoder::open_for_embedding(&folder.0, Arc::new(Cpu::new(1))).unwrap();
     let options = Embed { prompt: Prompt::Named("long".to_owned()), long: Long::Cut };
-    assert!(matches!(reader.embed(&["a dog"], &options), Err(Error::Text { text: 0, .. })));
+    assert!(matches!(encoder.embed(&["a dog"], &options), Err(Error::Text { text: 0, .. })));
 }

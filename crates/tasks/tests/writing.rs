@@ -6,17 +6,19 @@ use std::sync::Arc;
 
 use glassformer_cpu::Cpu;
 use glassformer_engine::Finish;
-use glassformer_tasks::{Error, Files, Generate, Input, Long, Reader, Split, Translate, Writer, silent};
+use glassformer_tasks::{
+    Error, Files, Generate, Input, Long, Split, TextEncoder, TextGenerator, Translate, silent,
+};
 use serde_json::Value;
 
 fn folder(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tasks").join(name)
 }
 
-fn open(name: &str) -> (Writer, Value) {
-    let writer = Writer::open(folder(name), Arc::new(Cpu::new(2))).unwrap();
+fn open(name: &str) -> (TextGenerator, Value) {
+    let generator = TextGenerator::open(folder(name), Arc::new(Cpu::new(2))).unwrap();
     let expected = std::fs::read_to_string(folder(name).join("expected.json")).unwrap();
-    (writer, serde_json::from_str(&expected).unwrap())
+    (generator, serde_json::from_str(&expected).unwrap())
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -27,8 +29,8 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap()
 }
 
-fn options(writer: &Writer, given: &Value) -> Generate {
-    let mut options = writer.usual();
+fn options(generator: &TextGenerator, given: &Value) -> Generate {
+    let mut options = generator.default_options();
     let number = |key: &str| given[key].as_u64().map(|n| n as usize);
     options.decoding.max_new_tokens = number("max_new_tokens");
     options.decoding.beams = number("num_beams").unwrap_or(1);
@@ -38,15 +40,15 @@ fn options(writer: &Writer, given: &Value) -> Generate {
 
 #[test]
 fn stories_go_on_as_the_reference_tells_them() {
-    let (writer, expected) = open("story");
+    let (generator, expected) = open("story");
     for expected in list(&expected["written"]) {
-        let options = options(&writer, &expected["options"]);
+        let options = options(&generator, &expected["options"]);
         let mut heard = String::new();
         let mut tell = |_: usize, piece: &str| {
             heard += piece;
             ControlFlow::Continue(())
         };
-        let written = &writer.generate(&[text(&expected["prompt"])], &options, &mut tell).unwrap()[0];
+        let written = &generator.generate(&[text(&expected["prompt"])], &options, &mut tell).unwrap()[0];
         let texts: Vec<&str> = written.iter().map(|written| written.text.as_str()).collect();
         let wanted: Vec<&str> = list(&expected["texts"]).iter().map(text).collect();
         assert_eq!(texts, wanted);
@@ -56,22 +58,22 @@ fn stories_go_on_as_the_reference_tells_them() {
 
 #[test]
 fn prompts_run_together_and_keep_their_order() {
-    let (writer, _) = open("story");
-    let mut options = writer.usual();
+    let (generator, _) = open("story");
+    let mut options = generator.default_options();
     options.decoding.max_new_tokens = Some(9);
     let prompts = ["Once upon a time", "The dog", "猫", "Ann lives in Paris; Bob", "The cat sat on"];
-    let together = writer.generate(&prompts, &options, &mut silent).unwrap();
+    let together = generator.generate(&prompts, &options, &mut silent).unwrap();
     for (prompt, written) in prompts.iter().zip(&together) {
-        assert_eq!(writer.generate(&[prompt], &options, &mut silent).unwrap()[0], *written);
+        assert_eq!(generator.generate(&[prompt], &options, &mut silent).unwrap()[0], *written);
     }
 }
 
 #[test]
 fn a_text_that_stops_is_cut_off_there_and_never_shown() {
-    let (writer, _) = open("story");
-    let mut options = writer.usual();
+    let (generator, _) = open("story");
+    let mut options = generator.default_options();
     options.decoding.max_new_tokens = Some(12);
-    let whole = writer.generate(&["The cat"], &options, &mut silent).unwrap()[0][0].clone();
+    let whole = generator.generate(&["The cat"], &options, &mut silent).unwrap()[0][0].clone();
     let stop: String = whole.text.chars().skip(3).take(2).collect();
     let before: &str = &whole.text[..whole.text.find(&stop).unwrap()];
     options.stop = vec![stop, "never comes".to_owned()];
@@ -80,32 +82,32 @@ fn a_text_that_stops_is_cut_off_there_and_never_shown() {
         heard += piece;
         ControlFlow::Continue(())
     };
-    let stopped = writer.generate(&["The cat"], &options, &mut tell).unwrap()[0][0].clone();
+    let stopped = generator.generate(&["The cat"], &options, &mut tell).unwrap()[0][0].clone();
     assert_eq!((stopped.text.as_str(), stopped.finish), (before, Finish::Stop));
     assert_eq!(heard, before);
 }
 
 #[test]
 fn who_has_heard_enough_breaks_a_text_off() {
-    let (writer, _) = open("story");
-    let mut options = writer.usual();
+    let (generator, _) = open("story");
+    let mut options = generator.default_options();
     options.decoding.max_new_tokens = Some(30);
     let mut pieces = 0;
     let mut tell = |_: usize, _: &str| {
         pieces += 1;
         if pieces == 2 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let written = &writer.generate(&["The cat"], &options, &mut tell).unwrap()[0][0];
+    let written = &generator.generate(&["The cat"], &options, &mut tell).unwrap()[0][0];
     assert_eq!((pieces, written.finish), (2, Finish::Stop));
     assert!(written.ids.len() < 30);
 }
 
 #[test]
 fn a_conversation_is_the_references() {
-    let (writer, expected) = open("talk");
-    let mut options = writer.usual();
+    let (generator, expected) = open("talk");
+    let mut options = generator.default_options();
     options.decoding.max_new_tokens = Some(10);
-    let mut chat = writer.chat(options).unwrap();
+    let mut chat = generator.chat(options).unwrap();
     for _ in 0..2 {
         for expected in list(&expected) {
             let answer = chat.say(text(&expected["text"]), &mut |_| ControlFlow::Continue(())).unwrap();
@@ -121,17 +123,17 @@ fn a_conversation_is_the_references() {
     assert!(matches!(chat.say(&long, &mut |_| ControlFlow::Continue(())), Err(Error::Long { .. })));
     assert!(chat.said().is_empty());
     let (story, _) = open("story");
-    assert!(matches!(story.chat(story.usual()), Err(Error::Head { task: "chat", .. })));
+    assert!(matches!(story.chat(story.default_options()), Err(Error::Head { task: "chat", .. })));
 }
 
 #[test]
 fn languages_are_told_by_name() {
-    let (writer, expected) = open("languages");
+    let (generator, expected) = open("languages");
     let translate = |expected: &Value, from: &str, to: &str, split: Split| {
-        let mut generate = writer.usual();
+        let mut generate = generator.default_options();
         generate.decoding.max_new_tokens = Some(12);
         let options = Translate { generate, from: Some(from.to_owned()), to: Some(to.to_owned()), split };
-        writer.translate(&[text(&expected["text"])], &options)
+        generator.translate(&[text(&expected["text"])], &options)
     };
     for expected in list(&expected["translated"]) {
         let (from, to) = (text(&expected["from"]), text(&expected["to"]));
@@ -158,7 +160,7 @@ fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
     let shards = ["model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"];
     let weights = shards.map(|name| (name, file(name)));
     let text = |name: &str| std::str::from_utf8(file(name)).unwrap();
-    let writer = |tokenizer_config: &'static str| {
+    let generator = |tokenizer_config: &'static str| {
         let files = Files {
             config: text("config.json"),
             generation: text("generation_config.json"),
@@ -166,9 +168,9 @@ fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
             tokenizer_config,
             weights: weights.to_vec().leak(),
         };
-        Writer::carried(&files, Arc::new(Cpu::new(2))).unwrap()
+        TextGenerator::from_files(&files, Arc::new(Cpu::new(2))).unwrap()
     };
-    let of_one = writer(r#"{"eos_token": "</s>", "source_lang": "eng", "target_lang": "zh"}"#);
+    let of_one = generator(r#"{"eos_token": "</s>", "source_lang": "eng", "target_lang": "zh"}"#);
     let translate = |from: Option<&str>, to: Option<&str>| translate(&of_one, from, to);
     let pairs =
         [(Some("en"), Some("zh")), (Some("English"), Some("zho")), (None, Some("Chinese")), (None, None)];
@@ -186,7 +188,7 @@ fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
         assert_eq!(option, wrong);
         assert!(hint.starts_with("it translates eng into zh"), "{hint}");
     }
-    let of_many = writer(r#"{"eos_token": "</s>", "source_lang": "gem", "target_lang": "zh"}"#);
+    let of_many = generator(r#"{"eos_token": "</s>", "source_lang": "gem", "target_lang": "zh"}"#);
     assert_eq!(crate::translate(&of_many, Some("en"), Some("zh")).unwrap(), ["你好"]);
     assert!(crate::translate(&of_many, Some("Klingon"), None).is_err());
 }
@@ -206,10 +208,10 @@ fn a_t5_is_not_told_the_language_to_read_alone() {
         tokenizer_config: "{}",
         weights: vec![("model.safetensors", file("hf/t5/model.safetensors"))].leak(),
     };
-    let writer = Writer::carried(&files, Arc::new(Cpu::new(2))).unwrap();
-    assert!(matches!(translate(&writer, Some("fr"), None), Err(Error::Option { option: "from", .. })));
+    let generator = TextGenerator::from_files(&files, Arc::new(Cpu::new(2))).unwrap();
+    assert!(matches!(translate(&generator, Some("fr"), None), Err(Error::Option { option: "from", .. })));
     for (from, to) in [(None, None), (None, Some("de")), (Some("fr"), Some("de"))] {
-        translate(&writer, from, to).unwrap();
+        translate(&generator, from, to).unwrap();
     }
 }
 
@@ -218,21 +220,21 @@ const TINY: &str =
     r#"{"model": {"type": "WordLevel", "vocab": {"<unk>": 0, "Hello": 1, "</s>": 2}, "unk_token": "<unk>"}}"#;
 
 /// One word, told these languages.
-fn translate(writer: &Writer, from: Option<&str>, to: Option<&str>) -> Result<Vec<String>, Error> {
+fn translate(generator: &TextGenerator, from: Option<&str>, to: Option<&str>) -> Result<Vec<String>, Error> {
     let [from, to] = [from, to].map(|name| name.map(str::to_owned));
-    let mut generate = writer.usual();
+    let mut generate = generator.default_options();
     generate.decoding.max_new_tokens = Some(8);
-    writer.translate(&["Hello"], &Translate { generate, from, to, split: Split::Long })
+    generator.translate(&["Hello"], &Translate { generate, from, to, split: Split::Long })
 }
 
 #[test]
 fn lines_and_blank_lines_stay_where_they_were() {
-    let (writer, _) = open("languages");
-    let mut generate = writer.usual();
+    let (generator, _) = open("languages");
+    let mut generate = generator.default_options();
     generate.decoding.max_new_tokens = Some(5);
     let (from, to) = (Some("en".to_owned()), Some("fr".to_owned()));
     let options = Translate { generate, from, to, split: Split::Always };
-    let one = |text: &str| writer.translate(&[text], &options).unwrap().remove(0);
+    let one = |text: &str| generator.translate(&[text], &options).unwrap().remove(0);
     let (cat, dog) = (one("The cat sat."), one("The dog ran!"));
     assert_eq!(one(""), "");
     assert_eq!(one("\n  \n"), "\n  \n");
@@ -250,11 +252,11 @@ fn likelihoods_are_the_references() {
             assert!((found - expected).abs() < 1e-4, "{found} where {expected} was expected");
         }
     };
-    let reader = |name: &str| Reader::open(folder(name), Arc::new(Cpu::new(2))).unwrap();
+    let encoder = |name: &str| TextEncoder::open(folder(name), Arc::new(Cpu::new(2))).unwrap();
     let (_, story) = open("story");
     let texts: Vec<Input<'_>> =
         list(&story["scored"]).iter().map(|one| Input::One(text(&one["text"]))).collect();
-    let found = reader("story").score(&texts, Long::Refuse).unwrap();
+    let found = encoder("story").score(&texts, Long::Refuse).unwrap();
     for (found, expected) in found.iter().zip(list(&story["scored"])) {
         close(&found.tokens, &expected["logs"]);
         let mean = found.total / found.tokens.len() as f64;
@@ -263,24 +265,24 @@ fn likelihoods_are_the_references() {
     let (_, languages) = open("languages");
     let pair = &languages["scored"][0];
     let input = Input::Pair(text(&pair["source"]), text(&pair["target"]));
-    close(&reader("languages").score(&[input], Long::Refuse).unwrap()[0].tokens, &pair["logs"]);
+    close(&encoder("languages").score(&[input], Long::Refuse).unwrap()[0].tokens, &pair["logs"]);
     // An encoder scores each word given all others.
-    let found = reader("fill").score(&[Input::One("The cat sat.")], Long::Refuse).unwrap();
+    let found = encoder("fill").score(&[Input::One("The cat sat.")], Long::Refuse).unwrap();
     assert_eq!(found[0].tokens.len(), 4);
     assert!(found[0].tokens.iter().all(|(_, log)| log.is_finite() && *log < 0.0));
-    assert!(matches!(reader("tags").score(&[Input::One("cat")], Long::Refuse), Err(Error::Head { .. })));
+    assert!(matches!(encoder("tags").score(&[Input::One("cat")], Long::Refuse), Err(Error::Head { .. })));
 }
 
 /// A flag that asked for it was once accepted and then hinted at.
 #[test]
 fn a_prompt_that_is_too_long_loses_its_beginning() {
-    let (writer, _) = open("story");
-    let mut options = writer.usual();
+    let (generator, _) = open("story");
+    let mut options = generator.default_options();
     options.long = Long::Cut;
     options.decoding.max_new_tokens = Some(8);
     let write = |begin: &str, end: &str| {
         let prompt = format!("{begin} {} {end}", "the cat sat on the mat ".repeat(40));
-        writer.generate(&[&prompt], &options, &mut silent).unwrap().remove(0).remove(0)
+        generator.generate(&[&prompt], &options, &mut silent).unwrap().remove(0).remove(0)
     };
     let found = write("Ann", "The dog");
     assert_eq!(found.ids.len(), 8, "what was asked for has its room");
@@ -290,11 +292,11 @@ fn a_prompt_that_is_too_long_loses_its_beginning() {
 
 #[test]
 fn bad_wishes_are_refused_with_a_reason() {
-    let (writer, _) = open("story");
+    let (generator, _) = open("story");
     let ask = |change: &dyn Fn(&mut Generate)| {
-        let mut options = writer.usual();
+        let mut options = generator.default_options();
         change(&mut options);
-        writer.generate(&["The cat"], &options, &mut silent)
+        generator.generate(&["The cat"], &options, &mut silent)
     };
     assert!(ask(&|options| options.decoding.beams = 0).is_err());
     assert!(ask(&|options| options.decoding.beams = 1_000_000).is_err());
@@ -302,8 +304,11 @@ fn bad_wishes_are_refused_with_a_reason() {
     // A billion tokens are as many as the model has positions for.
     let written = ask(&|options| options.decoding.max_new_tokens = Some(1_000_000_000)).unwrap();
     assert!(written[0][0].ids.len() < 64);
-    assert!(matches!(writer.generate(&[""], &writer.usual(), &mut silent), Err(Error::Text { text: 0, .. })));
+    assert!(matches!(
+        generator.generate(&[""], &generator.default_options(), &mut silent),
+        Err(Error::Text { text: 0, .. })
+    ));
     let long = "cat ".repeat(100);
-    let refused = writer.generate(&["The cat", &long], &writer.usual(), &mut silent);
+    let refused = generator.generate(&["The cat", &long], &generator.default_options(), &mut silent);
     assert!(matches!(refused, Err(Error::Long { text: 1, limit: 64, .. })));
 }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use glassformer_formula::Head;
 use glassformer_graph::Backend;
 use glassformer_metrics::{Words, accuracy, bleu, chrf, entities, perplexity, spans};
-use glassformer_tasks::{Answer, Classify, Input, Long, Reader, Split, Translate, Writer, open};
+use glassformer_tasks::{Answer, Classify, Input, Long, Split, TextEncoder, TextGenerator, Translate, open};
 
 use crate::Error;
 use crate::config::{Objective, Source};
@@ -85,22 +85,22 @@ impl Evaluate {
             return Err(Error::Data { place: places.join(", "), what: what.into(), hint: hint.into() });
         }
         if objective == Objective::Translate {
-            let writer = Writer::open(path, backend)?;
-            return self.translation(&writer, records, tell);
+            let generator = TextGenerator::open(path, backend)?;
+            return self.translation(&generator, records, tell);
         }
         records.truncate(self.most.unwrap_or(usize::MAX));
-        let reader = if objective == Objective::Embed {
+        let encoder = if objective == Objective::Embed {
             let checkpoint = glassformer_families::open_for_embedding(path)?;
-            Reader::new(checkpoint, glassformer_tasks::tokenizer(path)?, backend)?
+            TextEncoder::new(checkpoint, glassformer_tasks::tokenizer(path)?, backend)?
         } else {
-            Reader::open(path, backend)?
+            TextEncoder::open(path, backend)?
         };
         let mut evaluation = match objective {
-            Objective::Classify => classes(&reader, &records, tell)?,
-            Objective::Tag => tags(&reader, &records, tell)?,
-            Objective::Answer => answers(&reader, &records, tell)?,
-            Objective::Generate | Objective::Fill => likelihood(&reader, &records, tell)?,
-            Objective::Embed => pairs(&reader, &records, tell)?,
+            Objective::Classify => classes(&encoder, &records, tell)?,
+            Objective::Tag => tags(&encoder, &records, tell)?,
+            Objective::Answer => answers(&encoder, &records, tell)?,
+            Objective::Generate | Objective::Fill => likelihood(&encoder, &records, tell)?,
+            Objective::Embed => pairs(&encoder, &records, tell)?,
             Objective::Translate => Evaluation::default(),
         };
         evaluation.examples = records.len();
@@ -109,7 +109,7 @@ impl Evaluate {
 
     fn translation(
         &self,
-        writer: &Writer,
+        generator: &TextGenerator,
         records: Vec<Record>,
         tell: &mut dyn FnMut(usize),
     ) -> Result<Evaluation, Error> {
@@ -128,7 +128,7 @@ impl Evaluate {
         let most = self.most.unwrap_or(usize::MAX);
         texts.truncate(most);
         references.truncate(most);
-        let mut generate = writer.usual();
+        let mut generate = generator.default_options();
         if let Some(beams) = self.beams {
             generate.decoding.beams = beams;
         }
@@ -137,7 +137,7 @@ impl Evaluate {
         let mut written = Vec::new();
         for chunk in texts.chunks(TOGETHER) {
             let borrowed: Vec<&str> = chunk.iter().map(String::as_str).collect();
-            written.extend(writer.translate(&borrowed, &options)?);
+            written.extend(generator.translate(&borrowed, &options)?);
             tell(chunk.len());
         }
         let found = bleu(&written, &references, self.words);
@@ -154,8 +154,8 @@ impl Evaluate {
 }
 
 /// Refuses right answers of which the model can give none: they are of other data, or in another column.
-fn known<'r>(reader: &Reader, right: impl Iterator<Item = &'r String> + Clone) -> Result<(), Error> {
-    let labels = &reader.checkpoint().labels;
+fn known<'r>(encoder: &TextEncoder, right: impl Iterator<Item = &'r String> + Clone) -> Result<(), Error> {
+    let labels = &encoder.checkpoint().labels;
     if labels.is_empty() || right.clone().any(|label| labels.contains(label)) {
         return Ok(());
     }
@@ -170,8 +170,12 @@ fn known<'r>(reader: &Reader, right: impl Iterator<Item = &'r String> + Clone) -
     })
 }
 
-fn classes(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
-    known(reader, records.iter().map(|record| &record.texts[1]))?;
+fn classes(
+    encoder: &TextEncoder,
+    records: &[Record],
+    tell: &mut dyn FnMut(usize),
+) -> Result<Evaluation, Error> {
+    known(encoder, records.iter().map(|record| &record.texts[1]))?;
     let options = Classify { top: 1, long: Long::Cut };
     let mut found = Vec::new();
     for chunk in records.chunks(TOGETHER) {
@@ -187,7 +191,7 @@ fn classes(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> 
                 Some(second) => Input::Pair(first, second),
             })
             .collect();
-        for labels in reader.classify(&inputs, &options)? {
+        for labels in encoder.classify(&inputs, &options)? {
             found.push(labels.into_iter().next().map(|label| label.label).unwrap_or_default());
         }
         tell(chunk.len());
@@ -198,12 +202,12 @@ fn classes(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> 
     Ok(Evaluation { examples: 0, scores, answers: asked.zip(found).collect() })
 }
 
-fn tags(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
-    known(reader, records.iter().flat_map(|record| record.words.iter().map(|(_, tag)| tag)))?;
+fn tags(encoder: &TextEncoder, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
+    known(encoder, records.iter().flat_map(|record| record.words.iter().map(|(_, tag)| tag)))?;
     let (mut found, mut asked) = (Vec::new(), Vec::new());
     for chunk in records.chunks(TOGETHER) {
         let sentences: Vec<Vec<&str>> = chunk.iter().map(words).collect();
-        found.extend(reader.tag_words(&sentences, Long::Cut)?);
+        found.extend(encoder.tag_words(&sentences, Long::Cut)?);
         tell(chunk.len());
         asked.extend(sentences.iter().map(|words| words.join(" ")));
     }
@@ -226,12 +230,16 @@ fn words(record: &Record) -> Vec<&str> {
     record.words.iter().map(|(word, _)| word.as_str()).collect()
 }
 
-fn answers(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
+fn answers(
+    encoder: &TextEncoder,
+    records: &[Record],
+    tell: &mut dyn FnMut(usize),
+) -> Result<Evaluation, Error> {
     let mut found = Vec::new();
     for chunk in records.chunks(32) {
         let pairs: Vec<(&str, &str)> =
             chunk.iter().map(|record| (record.texts[0].as_str(), record.texts[1].as_str())).collect();
-        for answers in reader.answer(&pairs, &Answer::default())? {
+        for answers in encoder.answer(&pairs, &Answer::default())? {
             found.push(answers.into_iter().next().map(|answer| answer.text).unwrap_or_default());
         }
         tell(chunk.len());
@@ -244,13 +252,17 @@ fn answers(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> 
     Ok(Evaluation { examples: 0, scores, answers: asked.zip(found).collect() })
 }
 
-fn likelihood(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
+fn likelihood(
+    encoder: &TextEncoder,
+    records: &[Record],
+    tell: &mut dyn FnMut(usize),
+) -> Result<Evaluation, Error> {
     let (mut total, mut tokens) = (0.0, 0);
     let mut answers = Vec::new();
     let texts: Vec<&Record> = records.iter().filter(|record| !record.texts[0].trim().is_empty()).collect();
     for chunk in texts.chunks(32) {
         let inputs: Vec<Input<'_>> = chunk.iter().map(|record| Input::One(&record.texts[0])).collect();
-        for (record, found) in chunk.iter().zip(reader.score(&inputs, Long::Cut)?) {
+        for (record, found) in chunk.iter().zip(encoder.score(&inputs, Long::Cut)?) {
             total += found.total;
             tokens += found.tokens.len();
             answers.push((record.texts[0].clone(), format!("{:.4}", found.perplexity())));
@@ -263,11 +275,15 @@ fn likelihood(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) 
 }
 
 /// How often the second text of a pair is the nearest of all second texts.
-fn pairs(reader: &Reader, records: &[Record], tell: &mut dyn FnMut(usize)) -> Result<Evaluation, Error> {
+fn pairs(
+    encoder: &TextEncoder,
+    records: &[Record],
+    tell: &mut dyn FnMut(usize),
+) -> Result<Evaluation, Error> {
     let embed = |at: usize| {
         let texts: Vec<&str> = records.iter().map(|record| record.texts[at].as_str()).collect();
         let options = glassformer_tasks::Embed { long: Long::Cut, ..glassformer_tasks::Embed::default() };
-        reader.embed(&texts, &options)
+        encoder.embed(&texts, &options)
     };
     let (first, second) = (embed(0)?, embed(1)?);
     tell(records.len());

@@ -8,7 +8,7 @@ use common::{Folder, backwards, train};
 use glassformer_cpu::Cpu;
 use glassformer_engine::{Decoding, Finish, Generator, Request, Room};
 use glassformer_families as families;
-use glassformer_tasks::Reader;
+use glassformer_tasks::TextEncoder;
 use glassformer_tokens::{Special, SpecialText, Tokenizer};
 use glassformer_train::Event;
 
@@ -87,8 +87,8 @@ fn a_classifier_and_a_tagger_of_a_formula_keep_their_labels() {
         let text = text.replace("\"translate\"", &format!("\"{objective}\"")).replace("data.tsv", name);
         std::fs::write(&config, text).expect("the configuration");
         train(&config, |_| false);
-        let reader = Reader::open(folder.0.join(objective).join("model"), Arc::new(Cpu::new(1)));
-        reader.expect("it opens").checkpoint().labels.clone()
+        let encoder = TextEncoder::open(folder.0.join(objective).join("model"), Arc::new(Cpu::new(1)));
+        encoder.expect("it opens").checkpoint().labels.clone()
     };
     let text = "a cat\tanimal\na tree\tplant\na dog\tanimal\n".repeat(4).replace("a dog", "my dog");
     let formula = SENTENCES.replace("head = \"rows\"", "head.classes = { count = 1 }");

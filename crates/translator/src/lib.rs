@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use glassformer_cpu::{Cpu, Precision};
 use glassformer_graph::Backend;
-use glassformer_tasks::{Error, Files, Translate, Writer};
+use glassformer_tasks::{Error, Files, TextGenerator, Translate};
 
 use parts::{Part, parts};
 
@@ -44,7 +44,7 @@ pub fn translator() -> Result<Translator, Error> {
 
 /// A translator from English into Chinese. Threads can share it.
 pub struct Translator {
-    writer: Writer,
+    generator: TextGenerator,
 }
 
 impl Translator {
@@ -53,12 +53,12 @@ impl Translator {
     /// # Errors
     /// If there is no memory for it.
     pub fn new(backend: Arc<dyn Backend>) -> Result<Self, Error> {
-        Ok(Self { writer: Writer::carried(&FILES, backend)? })
+        Ok(Self { generator: TextGenerator::from_files(&FILES, backend)? })
     }
 
     /// The model that writes, with its tokenizer.
-    pub fn writer(&self) -> &Writer {
-        &self.writer
+    pub fn generator(&self) -> &TextGenerator {
+        &self.generator
     }
 
     /// Translates a text. Its lines stay lines; what has no English in it (other scripts, numbers, emoji) stays as it is.
@@ -66,7 +66,7 @@ impl Translator {
     /// # Errors
     /// If a sentence is far too long.
     pub fn translate(&self, text: &str) -> Result<String, Error> {
-        let options = Translate { generate: self.writer.usual(), ..Translate::default() };
+        let options = Translate { generate: self.generator.default_options(), ..Translate::default() };
         Ok(self.translate_all(&[text], &options)?.remove(0))
     }
 
@@ -85,7 +85,7 @@ impl Translator {
                 }
             }
         }
-        let chinese = self.writer.translate(&english, options).map_err(|error| error.owned_by(&owners))?;
+        let chinese = self.generator.translate(&english, options).map_err(|error| error.owned_by(&owners))?;
         let mut chinese = chinese.into_iter();
         let put_together = |text: &Vec<Part<'_>>| {
             let part = |part: &Part<'_>| match part {

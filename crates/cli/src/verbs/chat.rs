@@ -36,11 +36,11 @@ pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
         let hint = "say something, or - to read messages from standard input";
         return Err(Failure::new("--json: a conversation on the terminal has no result", hint));
     }
-    let writer = load::writer(&load::path(args.given(), console)?, console)?;
-    let mut options = writer.usual();
+    let generator = load::generator(&load::path(args.given(), console)?, console)?;
+    let mut options = generator.default_options();
     args.decode.apply_for_one(&mut options.decoding, console)?;
     options.stop.extend(args.stop.iter().cloned());
-    let mut chat = writer.chat(options)?;
+    let mut chat = generator.chat(options)?;
     if let Some(system) = &args.system {
         chat.system(system);
     }

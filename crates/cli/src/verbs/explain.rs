@@ -2,7 +2,7 @@
 
 use glassformer::explain::{Detail, Follow, Followed, Terminal, Walkthrough, json, worked_example};
 use glassformer::formula::Head;
-use glassformer::{Reader, Writer, tasks};
+use glassformer::{TextEncoder, TextGenerator, tasks};
 
 use crate::args::Explain;
 use crate::console::{Console, language, result, width};
@@ -48,43 +48,43 @@ fn follow(args: &Explain, text: &str, console: &Console) -> Result<Walkthrough, 
     };
     let backend = console.exact_backend();
     Ok(match open(args, console)? {
-        Opened::Writer(writer) => {
-            let Followed { walkthrough, goes_on } = follow.written(&writer, &backend)?;
+        Opened::TextGenerator(generator) => {
+            let Followed { walkthrough, goes_on } = follow.written(&generator, &backend)?;
             if let Some(count) = goes_on {
                 console
                     .note(&format!("the answer goes on after {count} tokens; --max-new-tokens tells more"));
             }
             walkthrough
         }
-        Opened::Reader(reader) => follow.read(&reader, &backend)?,
+        Opened::TextEncoder(encoder) => follow.read(&encoder, &backend)?,
     })
 }
 
 /// A model with its tokenizer, by what it does with texts.
 enum Opened {
-    Writer(Box<Writer>),
-    Reader(Box<Reader>),
+    TextGenerator(Box<TextGenerator>),
+    TextEncoder(Box<TextEncoder>),
 }
 
 fn open(args: &Explain, console: &Console) -> Result<Opened, Failure> {
     let Some(path) = load::own(args.model.as_deref(), console)? else {
-        return Ok(Opened::Writer(Box::new(load::exact_writer(None, console)?)));
+        return Ok(Opened::TextGenerator(Box::new(load::exact_generator(None, console)?)));
     };
     let checkpoint = load::checkpoint(&path, console)?;
     let formula = checkpoint.model.formula();
     let words = matches!(formula.head, Head::Words { .. } | Head::Adaptive { .. });
     if words && formula.target.is_some() {
-        return Ok(Opened::Writer(Box::new(load::exact_writer(Some(&path), console)?)));
+        return Ok(Opened::TextGenerator(Box::new(load::exact_generator(Some(&path), console)?)));
     }
     let backend = std::sync::Arc::new(console.exact_backend());
-    let reader = match formula.head {
+    let encoder = match formula.head {
         // What such a model is for is a vector of the text: pooled as its files say.
-        Head::Rows => Reader::open_for_embedding(&path, backend)?,
+        Head::Rows => TextEncoder::open_for_embedding(&path, backend)?,
         Head::Words { .. }
         | Head::Adaptive { .. }
         | Head::Classes { .. }
         | Head::Tags { .. }
-        | Head::Spans => Reader::new(checkpoint, tasks::tokenizer(&path)?, backend)?,
+        | Head::Spans => TextEncoder::new(checkpoint, tasks::tokenizer(&path)?, backend)?,
     };
-    Ok(Opened::Reader(Box::new(reader)))
+    Ok(Opened::TextEncoder(Box::new(encoder)))
 }

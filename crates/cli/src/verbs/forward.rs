@@ -66,16 +66,16 @@ fn of_texts(args: &Args, path: &Path, console: &Console) -> Result<Given, Failur
     let count = args.text.len();
     belong("--text", count, &[("--second", args.second.len()), ("--target-text", args.target_text.len())])?;
     belong("--text", count, &[("--target-ids", args.target_ids.len())])?;
-    let reader = load::exact_reader(path, console)?;
-    let formula = reader.checkpoint().model.formula();
+    let encoder = load::exact_encoder(path, console)?;
+    let formula = encoder.checkpoint().model.formula();
     refuse_unused(args, formula)?;
     let writes = formula.source.is_some()
         && formula.target.is_some()
         && matches!(formula.head, Head::Words { .. } | Head::Adaptive { .. } | Head::Rows);
-    let start = tasks::decoding(path, reader.checkpoint())?.start;
+    let start = tasks::decoding(path, encoder.checkpoint())?.start;
     let sequence = |(index, text): (usize, &String)| {
         let input = args.second.get(index).map_or(Input::One(text), |second| Input::Pair(text, second));
-        let (_, mut sequence) = reader.read(input).map_err(|error| error.counted_from(index))?;
+        let (_, mut sequence) = encoder.read(input).map_err(|error| error.counted_from(index))?;
         if let Some(ids) = args.target_ids.get(index) {
             sequence.target = ids::parse("--target-ids", ids)?;
         } else if writes {
@@ -86,7 +86,8 @@ fn of_texts(args: &Args, path: &Path, console: &Console) -> Result<Given, Failur
                 )
             })?;
             let text = args.target_text.get(index);
-            let told = text.map(|text| reader.tokenizer().encode_target(text, Special::Leave)).transpose()?;
+            let told =
+                text.map(|text| encoder.tokenizer().encode_target(text, Special::Leave)).transpose()?;
             sequence.target = std::iter::once(start).chain(told.unwrap_or_default().ids).collect();
         }
         Ok(sequence)
@@ -97,7 +98,7 @@ fn of_texts(args: &Args, path: &Path, console: &Console) -> Result<Given, Failur
             .detail(|| format!("sequence {index}: {} ids", sequence.source.len().max(sequence.target.len())));
     }
     let inputs = inputs(&sequences);
-    Ok(Given { model: reader.checkpoint().model.clone(), sequences, inputs })
+    Ok(Given { model: encoder.checkpoint().model.clone(), sequences, inputs })
 }
 
 /// Refuses more uses of a flag than there are sequences.

@@ -10,7 +10,7 @@ use glassformer::quantize::{Fitted, Quantize, Written};
 use glassformer::tasks::Comparison;
 use glassformer::train::Evaluate;
 use glassformer::train::config::Source;
-use glassformer::{Model, Reader, Sequence, Writer, tasks};
+use glassformer::{Model, Sequence, TextEncoder, TextGenerator, tasks};
 use serde_json::{Map, Value, json};
 
 use crate::args::{Quantize as Args, To};
@@ -50,10 +50,10 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
         None
     } else {
         let cpu = Arc::new(console.cpu(BEFORE));
-        Some(Reader::new(checkpoint, tasks::tokenizer(model)?, cpu)?)
+        Some(TextEncoder::new(checkpoint, tasks::tokenizer(model)?, cpu)?)
     };
     let samples = |texts: &[String]| {
-        before.as_ref().map_or_else(|| Ok(Vec::new()), |reader| samples(reader, model, texts, console))
+        before.as_ref().map_or_else(|| Ok(Vec::new()), |encoder| samples(encoder, model, texts, console))
     };
     let [texts, calibrate] = [samples(&texts)?, samples(&calibrate)?];
     let scores_before = scores(args, (model, BEFORE), console)?;
@@ -64,7 +64,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
         .map_err(|error| staging.told(&error.into()))?;
     staging.finish()?;
     let logits = if let Some(before) = before.filter(|_| !texts.is_empty()) {
-        let after = Reader::open(&args.out, Arc::new(console.cpu(AFTER)))?;
+        let after = TextEncoder::open(&args.out, Arc::new(console.cpu(AFTER)))?;
         Some(before.compare(&after, &texts)?)
     } else {
         None
@@ -78,20 +78,20 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
 
 /// Texts as the model reads them; with what it writes, where it is one that reads one text and writes another.
 fn samples(
-    reader: &Reader,
+    encoder: &TextEncoder,
     model: &Path,
     texts: &[String],
     console: &Console,
 ) -> Result<Vec<Sequence>, Failure> {
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
-    let formula = reader.checkpoint().model.formula();
+    let formula = encoder.checkpoint().model.formula();
     let both = formula.source.is_some() && formula.target.is_some();
     if texts.is_empty() || !both || !matches!(formula.head, Head::Words { .. }) {
-        return Ok(reader.samples(&texts)?);
+        return Ok(encoder.samples(&texts)?);
     }
-    let writer = Writer::open(model, Arc::new(console.cpu(BEFORE)))?;
+    let generator = TextGenerator::open(model, Arc::new(console.cpu(BEFORE)))?;
     let progress = Progress::items(texts.len() as u64, "writing");
-    let samples = writer.samples(&texts, &mut || progress.advance(1))?;
+    let samples = generator.samples(&texts, &mut || progress.advance(1))?;
     progress.finish();
     Ok(samples)
 }

@@ -64,14 +64,14 @@ pub fn long(truncate: bool) -> Long {
 }
 
 pub fn embed(args: &args::Embed, console: &Console) -> Result<(), Failure> {
-    let reader = load::embedder(&load::path(args.model.given(), console)?, console)?;
+    let encoder = load::embedder(&load::path(args.model.given(), console)?, console)?;
     let prompt = match args.prompt.as_deref() {
         None => tasks::Prompt::Usual,
         Some("none") => tasks::Prompt::Nothing,
         Some(name) => tasks::Prompt::Named(name.to_owned()),
     };
     let options = tasks::Embed { prompt, long: long(args.truncate) };
-    let work = |texts: &[&str]| reader.embed(texts, &options);
+    let work = |texts: &[&str]| encoder.embed(texts, &options);
     let lines = |_: &str, vector: &Vec<f32>| {
         vec![vector.iter().map(|x| format!("{x:.6}")).collect::<Vec<_>>().join(" ")]
     };
@@ -114,13 +114,13 @@ fn cosine(a: &[f32], b: &[f32]) -> f64 {
 }
 
 pub fn fill(args: &args::Fill, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
+    let encoder = load::encoder(&load::path(args.model.given(), console)?, console)?;
     let options = tasks::Fill { top: args.top, long: long(args.truncate) };
     let lines = |text: &str, blanks: &Vec<Blank>| filled(text, blanks);
     let choice = |choice: &tasks::Choice| json!({ "id": choice.id, "word": choice.word, "score": number(choice.score), "text": choice.text });
     let blank = |blank: &Blank| json!({ "place": blank.place, "choices": blank.choices.iter().map(choice).collect::<Vec<_>>() });
     let value = |blanks: &Vec<Blank>| json!({ "blanks": blanks.iter().map(blank).collect::<Vec<_>>() });
-    each(&args.texts, args.json, |texts| reader.fill(texts, &options), (lines, value))
+    each(&args.texts, args.json, |texts| encoder.fill(texts, &options), (lines, value))
 }
 
 /// The words for one blank with the text that each makes; for several, the text and under it the words for each.
@@ -140,14 +140,14 @@ fn filled(text: &str, blanks: &[Blank]) -> Vec<String> {
 }
 
 pub fn classify(args: &args::Classify, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
+    let encoder = load::encoder(&load::path(args.model.given(), console)?, console)?;
     let options = tasks::Classify { top: args.top, long: long(args.truncate) };
     let lines = |text: &str, labels: &Vec<Label>| {
         labels.iter().map(|label| format!("{:.4}  {}  {text}", label.score, label.label)).collect()
     };
     let label = |label: &Label| json!({ "label": label.label, "score": number(label.score) });
     let value = |labels: &Vec<Label>| json!({ "labels": labels.iter().map(label).collect::<Vec<_>>() });
-    let work = |texts: &[&str]| reader.classify(&inputs(texts, args.pairs)?, &options);
+    let work = |texts: &[&str]| encoder.classify(&inputs(texts, args.pairs)?, &options);
     each(&args.texts, args.json, work, (lines, value))
 }
 
@@ -166,7 +166,7 @@ pub fn inputs<'t>(texts: &[&'t str], pairs: bool) -> Result<Vec<Input<'t>>, task
 }
 
 pub fn tag(args: &args::Tag, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
+    let encoder = load::encoder(&load::path(args.model.given(), console)?, console)?;
     let merge = match args.merge {
         args::Merge::None => tasks::Merge::None,
         args::Merge::Simple => tasks::Merge::Simple,
@@ -187,7 +187,7 @@ pub fn tag(args: &args::Tag, console: &Console) -> Result<(), Failure> {
     };
     let value =
         |entities: &Vec<Entity>| json!({ "entities": entities.iter().map(entity).collect::<Vec<_>>() });
-    each(&args.texts, args.json, |texts| reader.tag(texts, &options), (lines, value))
+    each(&args.texts, args.json, |texts| encoder.tag(texts, &options), (lines, value))
 }
 
 /// Where something lies in a text, in characters.
@@ -204,7 +204,7 @@ pub fn answer(args: &args::Answer, console: &Console) -> Result<(), Failure> {
         })?),
         (None, None) => None,
     };
-    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
+    let encoder = load::encoder(&load::path(args.model.given(), console)?, console)?;
     let unanswerable =
         if args.unanswerable { tasks::Unanswerable::Possible } else { tasks::Unanswerable::Never };
     let options = tasks::Answer {
@@ -237,7 +237,7 @@ pub fn answer(args: &args::Answer, console: &Console) -> Result<(), Failure> {
                     .to_owned(),
             }),
         });
-        reader.answer(&pairs.collect::<Result<Vec<_>, _>>()?, &options)
+        encoder.answer(&pairs.collect::<Result<Vec<_>, _>>()?, &options)
     };
     each(&args.texts, args.json, work, (lines, value))
 }

@@ -3,8 +3,8 @@
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use glassformer::Writer;
-use glassformer::tasks::{self, Likelihood, Written};
+use glassformer::TextGenerator;
+use glassformer::tasks::{self, GeneratedText, Likelihood};
 use serde_json::{Value, json};
 
 use super::tasks::{each, each_of, inputs, long};
@@ -19,22 +19,22 @@ use crate::texts::Reading;
 pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
     let Some(path) = load::own(args.model.as_deref(), console)? else {
         let translator = load::translator(console)?;
-        let options = translation(args, translator.writer(), console)?;
+        let options = translation(args, translator.generator(), console)?;
         let reading = args.texts.read_or_ask(console)?;
         return texts(reading, args.json, |texts| translator.translate_all(texts, &options));
     };
-    let writer = load::writer(&path, console)?;
-    let options = translation(args, &writer, console)?;
-    texts(args.texts.read_or_ask(console)?, args.json, |texts| writer.translate(texts, &options))
+    let generator = load::generator(&path, console)?;
+    let options = translation(args, &generator, console)?;
+    texts(args.texts.read_or_ask(console)?, args.json, |texts| generator.translate(texts, &options))
 }
 
-/// How the user wants `writer` to translate.
+/// How the user wants `generator` to translate.
 fn translation(
     args: &args::Translate,
-    writer: &Writer,
+    generator: &TextGenerator,
     console: &Console,
 ) -> Result<tasks::Translate, Failure> {
-    let mut generate = writer.usual();
+    let mut generate = generator.default_options();
     args.decode.apply_for_one(&mut generate.decoding, console)?;
     generate.long = long(args.truncate);
     let split = match args.split {
@@ -46,12 +46,12 @@ fn translation(
 }
 
 pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {
-    let writer = load::writer(&load::path(args.model.given(), console)?, console)?;
-    let mut options = writer.usual();
+    let generator = load::generator(&load::path(args.model.given(), console)?, console)?;
+    let mut options = generator.default_options();
     args.decode.apply_for_one(&mut options.decoding, console)?;
     options.long = long(args.truncate);
     let given = if args.whole { args.texts.whole()? } else { args.texts.clone() };
-    texts(given.read()?, args.json, |texts| writer.summarize(texts, &options))
+    texts(given.read()?, args.json, |texts| generator.summarize(texts, &options))
 }
 
 /// Results that are texts.
@@ -65,8 +65,8 @@ fn texts(
 }
 
 pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
-    let reader = load::reader(&load::path(args.model.given(), console)?, console)?;
-    let token = |id: u32| reader.tokenizer().token(id).unwrap_or_default();
+    let encoder = load::encoder(&load::path(args.model.given(), console)?, console)?;
+    let token = |id: u32| encoder.tokenizer().token(id).unwrap_or_default();
     let lines = |text: &str, found: &Likelihood| {
         let perplexity = found.perplexity();
         let mut lines =
@@ -84,14 +84,14 @@ pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
             "tokens": found.tokens.iter().map(one).collect::<Vec<_>>(),
         })
     };
-    let work = |texts: &[&str]| reader.score(&inputs(texts, args.pairs)?, long(args.truncate));
+    let work = |texts: &[&str]| encoder.score(&inputs(texts, args.pairs)?, long(args.truncate));
     each(&args.texts, args.json, work, (lines, value))
 }
 
 /// `generate` with text: a single prompt is continued on the screen as it goes, several run together.
 pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure> {
-    let writer = load::writer(&load::path(args.model.given(), console)?, console)?;
-    let mut options = writer.usual();
+    let generator = load::generator(&load::path(args.model.given(), console)?, console)?;
+    let mut options = generator.default_options();
     args.decode.apply_anew(&mut options.decoding, console)?;
     options.decoding.start = args.start.or(options.decoding.start);
     if let Some(end) = args.end {
@@ -115,7 +115,7 @@ pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure>
         let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
         let streams = texts.len() == 1 && !args.json && options.decoding.returns == 1;
         let mut tell = |_: usize, piece: &str| if streams { show(piece) } else { ControlFlow::Continue(()) };
-        let mut write = || writer.generate(&texts, &options, &mut tell);
+        let mut write = || generator.generate(&texts, &options, &mut tell);
         // A text that is shown as it comes is its own progress.
         let results = if streams { write() } else { progress.during(write) };
         let results = results.map_err(|error| error.counted_from(prompts))?;
@@ -140,8 +140,8 @@ pub fn show(piece: &str) -> ControlFlow<()> {
 }
 
 /// What was written, as JSON.
-pub fn value(prompt: usize, written: &Written) -> Value {
-    let Written { text, ids, score, finish, logprobs } = written;
+pub fn value(prompt: usize, written: &GeneratedText) -> Value {
+    let GeneratedText { text, ids, score, finish, logprobs } = written;
     let mut value = Wrote { ids, text: Some(text), score: *score, finish: *finish, logprobs }.json();
     value["prompt"] = prompt.into();
     value

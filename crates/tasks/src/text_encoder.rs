@@ -19,13 +19,13 @@ const ROWS: usize = 2048;
 const SCORES: usize = 1 << 25;
 
 /// A model with its tokenizer, prepared once and used for many texts. Threads can share it; one batch runs at a time.
-pub struct Reader {
+pub struct TextEncoder {
     checkpoint: Checkpoint,
     tokenizer: Tokenizer,
     passes: Mutex<Passes>,
 }
 
-impl Reader {
+impl TextEncoder {
     /// Opens the model at `path`, to be run by `backend`.
     ///
     /// # Errors

@@ -11,8 +11,8 @@ use glassformer_tokens::{ChatTemplate, Special, Tokenizer};
 use glassformer_weights::Weights;
 
 use crate::decoding::decoding_of;
-use crate::reader::longest;
 use crate::stop::{Held, StopTexts};
+use crate::text_encoder::longest;
 use crate::{Error, Long};
 
 /// Sequences that are written at once: enough that a step is a matrix product, few enough that pages fit.
@@ -26,7 +26,7 @@ const NEW_TOKENS: usize = 256;
 const ROUND: usize = 128;
 
 /// A model that writes. Threads can share it.
-pub struct Writer {
+pub struct TextGenerator {
     checkpoint: Checkpoint,
     tokenizer: Arc<Tokenizer>,
     template: Option<ChatTemplate>,
@@ -50,7 +50,7 @@ pub struct Files {
     pub weights: &'static [(&'static str, &'static [u8])],
 }
 
-/// How text is written. [`Writer::usual`] gives what the model's files say, to be changed.
+/// How text is written. [`TextGenerator::default_options`] gives what the model's files say, to be changed.
 #[derive(Clone, Debug, Default)]
 pub struct Generate {
     /// How tokens are chosen.
@@ -69,7 +69,7 @@ pub struct Generate {
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Written {
+pub struct GeneratedText {
     /// The text, without the prompt and without what ended it.
     pub text: String,
     /// Its tokens, the end token included.
@@ -85,7 +85,7 @@ pub struct Written {
 /// Told as text comes: which request, and the next piece of it. Breaking off ends that text.
 pub type Tell<'t> = dyn FnMut(usize, &str) -> ControlFlow<()> + 't;
 
-impl Writer {
+impl TextGenerator {
     /// Opens the model at `path`, to be run by `backend`.
     ///
     /// # Errors
@@ -114,8 +114,8 @@ impl Writer {
     /// A model that is part of the program.
     ///
     /// # Errors
-    /// As for [`Writer::open`].
-    pub fn carried(files: &Files, backend: Arc<dyn Backend>) -> Result<Self, Error> {
+    /// As for [`TextGenerator::open`].
+    pub fn from_files(files: &Files, backend: Arc<dyn Backend>) -> Result<Self, Error> {
         let weights = Weights::from_shards(files.weights.iter().copied()).map_err(families::Error::from)?;
         let checkpoint = families::from_parts(files.config, weights)?;
         let generation = Generation::parse(files.generation, &checkpoint.config)?;
@@ -166,7 +166,7 @@ impl Writer {
     }
 
     /// How it writes unless told otherwise.
-    pub fn usual(&self) -> Generate {
+    pub fn default_options(&self) -> Generate {
         self.usual.clone()
     }
 
@@ -185,7 +185,7 @@ impl Writer {
         prompts: &[&str],
         options: &Generate,
         tell: &mut Tell<'_>,
-    ) -> Result<Vec<Vec<Written>>, Error> {
+    ) -> Result<Vec<Vec<GeneratedText>>, Error> {
         self.write(self.prompts(prompts)?, options, tell)
     }
 
@@ -208,7 +208,7 @@ impl Writer {
         prompts: Vec<Vec<u32>>,
         options: &Generate,
         tell: &mut Tell<'_>,
-    ) -> Result<Vec<Vec<Written>>, Error> {
+    ) -> Result<Vec<Vec<GeneratedText>>, Error> {
         let requests: Vec<Request> = prompts
             .into_iter()
             .enumerate()
@@ -222,7 +222,7 @@ impl Writer {
         }
         let mut held: Vec<Held> =
             prompts.iter().map(|ids| self.held(ids, &options.stop)).collect::<Result<_, _>>()?;
-        let mut answers: Vec<Vec<Written>> = prompts.iter().map(|_| Vec::new()).collect();
+        let mut answers: Vec<Vec<GeneratedText>> = prompts.iter().map(|_| Vec::new()).collect();
         while !session.is_idle() {
             for event in session.step()? {
                 match event {
@@ -370,7 +370,7 @@ impl Writer {
     }
 
     /// An output of the engine's as text.
-    fn written(&self, prompt: &[u32], output: Generated, stop: &[String]) -> Result<Written, Error> {
+    fn written(&self, prompt: &[u32], output: Generated, stop: &[String]) -> Result<GeneratedText, Error> {
         let mut held = self.held(prompt, stop)?;
         let mut text = String::new();
         for &id in &output.ids {
@@ -378,7 +378,7 @@ impl Writer {
         }
         text += &held.rest(&self.tokenizer)?;
         let Generated { ids, score, finish, logprobs, .. } = output;
-        Ok(Written { text, ids, score, finish, logprobs })
+        Ok(GeneratedText { text, ids, score, finish, logprobs })
     }
 }
 
