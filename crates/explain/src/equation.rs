@@ -267,7 +267,7 @@ impl<'t> Equations<'t> {
         let length = self.lengths[usize::from(rotate.side == glassformer_graph::Side::Target)];
         let pairs = rotate.turning / 2;
         let numbers = (0..pairs).map(|i| rotate.turn(i, length)).collect();
-        right.give(given, Given { name: beside(&node.name, "turns"), symbol: "ω", numbers });
+        right.give(given, Given { name: beside(&node.name, "angles"), symbol: "ω", numbers });
         let pair = match rotate.pairing {
             Pairing::Interleaved => "2i ↔ 2i + 1".to_owned(),
             Pairing::Halves => format!("i ↔ i + {pairs}"),

@@ -99,7 +99,7 @@ impl<'f> Lower<'f> {
         let out = Out { width: heads.query * heads.size, bias: attention.bias.query };
         let q = self.linear(at, "query", x, out)?; // [tokens, heads · size]
         let q = self.norm(at, ("query_norm", heads.query), q, attention.norm.as_ref())?;
-        self.rotate(at, attention, "query_turned", q)
+        self.rotate(at, attention, "query_rotated", q)
     }
 
     fn keys_and_values(
@@ -112,7 +112,7 @@ impl<'f> Lower<'f> {
         let width = heads.key * heads.size;
         let k = self.linear(at, "key", x, Out { width, bias: attention.bias.key })?; // [keys, key heads · size]
         let k = self.norm(at, ("key_norm", heads.key), k, attention.norm.as_ref())?;
-        let k = self.rotate(at, attention, "key_turned", k)?;
+        let k = self.rotate(at, attention, "key_rotated", k)?;
         let v = self.linear(at, "value", x, Out { width, bias: attention.bias.value })?; // [keys, key heads · size]
         Ok((k, v))
     }

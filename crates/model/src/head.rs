@@ -54,7 +54,7 @@ impl<'f> Lower<'f> {
                     None => Ok(x),
                     Some(act) => {
                         let act = Activate { act: activation(*act) };
-                        Ok(self.build.add(&format!("{name}.bent"), act, &[x])?)
+                        Ok(self.build.add(&format!("{name}.activated"), act, &[x])?)
                     }
                 }
             }
@@ -123,7 +123,7 @@ impl<'f> Lower<'f> {
         let Some(dense) = dense else { return Ok(x) };
         let mut x = self.linear(at, "dense", x, Out { width, bias: dense.bias })?;
         if let Some(act) = dense.act {
-            x = self.build.add("bent", Activate { act: activation(act) }, &[x])?;
+            x = self.build.add("activated", Activate { act: activation(act) }, &[x])?;
         }
         self.norm(at, ("norm", 1), x, dense.norm.as_ref())
     }

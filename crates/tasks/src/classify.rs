@@ -40,7 +40,7 @@ pub enum Problem {
     Several,
     /// Scores are what is asked for.
     Measure,
-    /// Each score is bent by itself.
+    /// The activation is applied to each score by itself.
     Activated(Activation),
 }
 

@@ -97,13 +97,13 @@ fn of_head(telling: &Telling<'_>, shown: Shown, head: usize) -> Option<Shown> {
     let width = shown.shape.last().copied()?;
     match path.last {
         "scores" | "probs" | "slopes" => Some(shown.columns(vec![head])),
-        "turns" => Some(shown),
-        "key" | "key_norm" | "key_turned" | "key_squeezed" | "value" | "value_squeezed" => {
+        "angles" => Some(shown),
+        "key" | "key_norm" | "key_rotated" | "key_squeezed" | "value" | "value_squeezed" => {
             let size = telling.trace.get(&format!("{scope}.heads")).ok()?.tensor.shape().last()? / heads;
             let kept = head * (width / size) / heads;
             Some(shown.columns((kept * size..(kept + 1) * size).collect()))
         }
-        "query" | "query_norm" | "query_turned" | "heads" | "joined" | "position" => {
+        "query" | "query_norm" | "query_rotated" | "heads" | "joined" | "position" => {
             let size = width / heads;
             Some(shown.columns((head * size..(head + 1) * size).collect()))
         }
