@@ -17,7 +17,7 @@ use std::path::PathBuf;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand, ValueEnum};
-use glassformer::cpu::narrow::Dot;
+use glassformer::cpu::lowp::Dot;
 use glassformer::formula::NAMES;
 use glassformer::formula::named::Sizes;
 

@@ -7,7 +7,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use glassformer::cpu::narrow::Dot;
+use glassformer::cpu::lowp::Dot;
 use toml::{Table, Value};
 
 use crate::args::{self, Color, Dtype, Globals, Language};

@@ -1,7 +1,7 @@
 //! `glassformer --version -v`: which program this is.
 
 use glassformer::Cpu;
-use glassformer::cpu::narrow::Dot;
+use glassformer::cpu::lowp::Dot;
 
 use crate::settings::Settings;
 

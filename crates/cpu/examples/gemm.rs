@@ -6,10 +6,10 @@
 //! another program, or another virtual machine, may take a share of the core at any moment.
 
 use glassformer_cpu::ceilings;
-use glassformer_cpu::gemm::{Begin, Matrix, Packed, Packing, Product};
+use glassformer_cpu::epilogue::Then;
+use glassformer_cpu::gemm::{Begin, Gemm, Matrix, Packed, Packing};
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::team::Team;
-use glassformer_cpu::then::Then;
 use glassformer_tensor::{Buffer, Random};
 use std::num::NonZeroUsize;
 use std::sync::Mutex;
@@ -67,7 +67,7 @@ fn main() {
 
 /// The matrices of one product.
 struct Data {
-    product: Product,
+    product: Gemm,
     packed: Packed,
     _a: Buffer,
     _c: Buffer,
@@ -83,7 +83,7 @@ impl Data {
         };
         let (a, b, mut c) = (numbers(rows * k), numbers(k * columns), Buffer::zeros(rows * columns));
         let packed = Packed::from_rows(&b, k, columns);
-        let product = Product {
+        let product = Gemm {
             rows,
             k,
             columns,
@@ -100,7 +100,7 @@ impl Data {
 
     /// The whole product, so many times one after the other.
     fn run(&self, isa: Isa, team: &Team, times: usize) {
-        let scratch: Vec<_> = (0..team.size()).map(|_| Mutex::new(Buffer::zeros(Product::SCRATCH))).collect();
+        let scratch: Vec<_> = (0..team.size()).map(|_| Mutex::new(Buffer::zeros(Gemm::SCRATCH))).collect();
         team.run(&|worker| {
             let mut scratch = scratch[worker.index].lock().unwrap();
             for _ in 0..times {
@@ -161,7 +161,7 @@ fn measure(
     isa: Isa,
     limit: impl Fn(Isa, &Team) -> f64,
 ) -> [Samples; 2] {
-    let Product { rows, k, columns, .. } = data.product;
+    let Gemm { rows, k, columns, .. } = data.product;
     let steps = (rows * k * columns) as f64;
     // Small products several times, so that waking the team does not count.
     let times = (4e8 / steps).ceil();

@@ -5,10 +5,10 @@
 //! against plain reading of as many bytes. Both take turns, round by round: the machine may be shared with others.
 
 use glassformer_cpu::ceilings;
+use glassformer_cpu::epilogue::Then;
 use glassformer_cpu::isa::Isa;
-use glassformer_cpu::narrow::{Coming, Dot, Format, Narrowing, Product, Target, Weight, Wide};
+use glassformer_cpu::lowp::{Coming, Dot, Format, LowpGemm, RowQuantizer, RowSource, Store, Weight};
 use glassformer_cpu::team::Team;
-use glassformer_cpu::then::Then;
 use glassformer_tensor::{Buffer, Random};
 use std::num::NonZeroUsize;
 use std::time::Instant;
@@ -93,8 +93,8 @@ fn report(rounds: usize, teams: &[Team; 2], dot: Dot, data: &Data, unit: &str, l
 struct Data {
     shape: (usize, usize, usize),
     weight: Weight,
-    narrowing: Narrowing,
-    product: Product,
+    quantizer: RowQuantizer,
+    product: LowpGemm,
     _buffers: [Buffer; 3],
 }
 
@@ -108,17 +108,17 @@ impl Data {
         };
         let (a, b) = (numbers(rows * k), numbers(k * columns));
         let (mut narrowed, mut c) =
-            (Buffer::zeros(Narrowing::len(format, rows, k)), Buffer::zeros(rows * columns));
+            (Buffer::zeros(RowQuantizer::len(format, rows, k)), Buffer::zeros(rows * columns));
         let weight = Weight::from_weight(format, &b, columns, k);
-        let narrowing = Narrowing {
+        let quantizer = RowQuantizer {
             format,
             rows,
             k,
-            from: Wide::Floats(a.as_ptr()),
+            from: RowSource::F32(a.as_ptr()),
             stride: k,
             to: narrowed.as_mut_ptr(),
         };
-        let product = Product {
+        let product = LowpGemm {
             format,
             rows,
             k,
@@ -130,9 +130,9 @@ impl Data {
             c_stride: columns,
             bias: None,
             then: Then::Nothing,
-            target: Target::Wide,
+            target: Store::F32,
         };
-        Self { shape: (rows, k, columns), weight, narrowing, product, _buffers: [a, narrowed, c] }
+        Self { shape: (rows, k, columns), weight, quantizer, product, _buffers: [a, narrowed, c] }
     }
 
     /// Bytes of B.
@@ -146,15 +146,15 @@ impl Data {
             for _ in 0..times {
                 // SAFETY: `dot` is available, and the buffers have the sizes that the descriptions say.
                 unsafe {
-                    worker.share(self.narrowing.rows.div_ceil(16), |part| {
-                        for row in 16 * part..self.narrowing.rows.min(16 * part + 16) {
-                            self.narrowing.run_row(dot.isa(), row);
+                    worker.share(self.quantizer.rows.div_ceil(16), |part| {
+                        for row in 16 * part..self.quantizer.rows.min(16 * part + 16) {
+                            self.quantizer.run_row(dot.isa(), row);
                         }
                     });
                     worker.barrier();
                     let workers = worker.count;
                     worker.share(self.product.items(dot, workers), |item| {
-                        Product::run_item(&[self.product], dot, item, workers, Coming::NOTHING);
+                        LowpGemm::run_item(&[self.product], dot, item, workers, Coming::NOTHING);
                     });
                     worker.barrier();
                 }

@@ -11,7 +11,7 @@ use std::time::Instant;
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};
-use crate::narrow::{Dot, Format, alone};
+use crate::lowp::{Dot, Format, alone};
 use crate::team::Team;
 
 /// Multiply-adds of `f32` in a second, on registers alone.
@@ -130,7 +130,7 @@ pub fn narrow(dot: Dot, format: Format, team: &Team) -> Option<f64> {
 /// The machine has AMX.
 #[cfg(target_arch = "x86_64")]
 unsafe fn tiles(format: Format, team: &Team) -> f64 {
-    use crate::narrow::apart;
+    use crate::lowp::apart;
     const STEPS: usize = 20_000;
     /// Palette 1; eight registers of 64 bytes and sixteen lines.
     #[repr(align(64))]

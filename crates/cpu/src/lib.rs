@@ -1,15 +1,17 @@
 //! The CPU backend: planner, arena, thread team and kernels.
 
 pub mod ceilings;
+pub mod epilogue;
 pub mod gemm;
 pub mod isa;
 pub mod lanes;
-pub mod narrow;
+pub mod lowp;
 pub mod team;
-pub mod then;
 
 mod context;
 mod kernels;
 mod plan;
+
+use lowp as narrow;
 
 pub use plan::{Cpu, Precision};

@@ -171,7 +171,7 @@ impl<'a> Worker<'a> {
     /// was.
     ///
     /// There is no barrier at its end, and every worker must come to the same deals, as with [`Worker::share`].
-    pub fn deal(&self, each: usize, mut work: impl FnMut(usize, usize)) {
+    pub fn share_by_owner(&self, each: usize, mut work: impl FnMut(usize, usize)) {
         if self.count == 1 {
             return (0..each).for_each(|item| work(0, item));
         }

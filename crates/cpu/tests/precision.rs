@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use common::{bits, run};
 use glassformer_cpu::isa::Isa;
-use glassformer_cpu::narrow::Dot;
+use glassformer_cpu::lowp::Dot;
 use glassformer_cpu::{Cpu, Precision};
 use glassformer_graph::ops::{
     Activation, Attend, Gate, Ids, Keys, Linear, Lookup, Pattern, Reach, Relative, Who,

@@ -1,6 +1,6 @@
 //! `--dtype` and `--isa`, on every verb that runs a model.
 
-use glassformer::cpu::narrow::Dot;
+use glassformer::cpu::lowp::Dot;
 use glassformer::tensor::{Tolerance, compare};
 use glassformer::{Tensor, Weights};
 

@@ -110,7 +110,7 @@ pub(super) struct Micro {
     /// Steps of k.
     pub steps: usize,
     /// Its rows of A, at its first k.
-    pub a: Rows,
+    pub a: RowAccess,
     /// Its first panel of B, at its first k.
     pub b: *const f32,
     /// How far apart the steps of B are.
@@ -129,7 +129,7 @@ pub(super) struct Micro {
 
 /// Where the rows of a register tile lie.
 #[derive(Clone, Copy)]
-pub(super) enum Rows {
+pub(super) enum RowAccess {
     /// In a strip: [`Registers::STRIDE`] numbers for each step. B stays near for other strips; meanwhile this is fetched, which
     /// is wanted next.
     Strip(*const f32, Ahead),
@@ -197,15 +197,15 @@ unsafe fn enter<L: Registers, const M: usize, const P: usize>(micro: &Micro) {
     // SAFETY: the caller's promise.
     unsafe {
         match micro.a {
-            Rows::Strip(start, ahead) if P <= SLIVER => L::enter(
+            RowAccess::Strip(start, ahead) if P <= SLIVER => L::enter(
                 #[inline(always)]
                 || {
                     let a = Matrix { start, row: 1, column: L::STRIDE };
                     multiply_add::<L, M, P, true>(micro, a, ahead);
                 },
             ),
-            Rows::Strip(..) => unreachable!("a strip is multiplied by one sliver"),
-            Rows::Place(a) => L::enter(
+            RowAccess::Strip(..) => unreachable!("a strip is multiplied by one sliver"),
+            RowAccess::Place(a) => L::enter(
                 #[inline(always)]
                 || multiply_add::<L, M, P, false>(micro, a, Ahead::NOTHING),
             ),

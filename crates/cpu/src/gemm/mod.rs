@@ -14,9 +14,9 @@
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use crate::dispatch;
+use crate::epilogue::Then;
 use crate::isa::Isa;
 use crate::team::Worker;
-use crate::then::Then;
 use std::ops::Range;
 use tile::{Tile, run};
 
@@ -86,9 +86,9 @@ pub enum Begin {
     Existing,
 }
 
-/// C = A·B + bias, described; [`Product::run`] computes it, tile by tile, on any threads in any order.
+/// C = A·B + bias, described; [`Gemm::run`] computes it, tile by tile, on any threads in any order.
 #[derive(Clone, Copy, Debug)]
-pub struct Product {
+pub struct Gemm {
     /// The rows of A and C.
     pub rows: usize,
     /// The columns of A and the rows of B.
@@ -112,9 +112,9 @@ pub struct Product {
 }
 
 // SAFETY: a description holds addresses and reads none; whoever calls `run` answers for them.
-unsafe impl Send for Product {}
+unsafe impl Send for Gemm {}
 // SAFETY: as above.
-unsafe impl Sync for Product {}
+unsafe impl Sync for Gemm {}
 
 /// How a product is cut.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +125,7 @@ struct Cut {
     across: usize,
 }
 
-impl Product {
+impl Gemm {
     /// How many `f32` a worker packs A into, for any product.
     pub const SCRATCH: usize = PACKED_ROWS * DEPTH + DEPTH.div_ceil(BLOCK) * BAND / 2 * strips::PADDING;
 
@@ -166,16 +166,16 @@ impl Product {
     /// `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time. Every worker comes here.
     ///
     /// # Panics
-    /// If the scratch, a worker's own, has less than [`Product::SCRATCH`] numbers.
+    /// If the scratch, a worker's own, has less than [`Gemm::SCRATCH`] numbers.
     pub unsafe fn run(&self, isa: Isa, worker: &Worker<'_>, scratch: &mut [f32]) {
         let (workers, tiles) = (worker.count, self.tiles(worker.count));
         let each = tiles.div_ceil(workers);
-        let mut desk = Desk::new(scratch);
-        worker.deal(each, |owner, item| {
+        let mut scratch = TileScratch::new(scratch);
+        worker.share_by_owner(each, |owner, item| {
             let tile = owner * each + item;
             if tile < tiles {
                 // SAFETY: the caller's promise; one worker has this tile.
-                unsafe { self.run_tile(isa, (tile, workers), &mut desk) };
+                unsafe { self.run_tile(isa, (tile, workers), &mut scratch) };
             }
         });
     }
@@ -183,34 +183,34 @@ impl Product {
     /// Computes tile number `tile` of those for so many workers on `isa`.
     ///
     /// # Safety
-    /// As for [`Product::run`], where other tiles may be computed at the same time; `tile < self.tiles(workers)`, and the desk has served this
+    /// As for [`Gemm::run`], where other tiles may be computed at the same time; `tile < self.tiles(workers)`, and the scratch has served this
     /// product alone.
-    unsafe fn run_tile(&self, isa: Isa, (tile, workers): (usize, usize), desk: &mut Desk<'_>) {
+    unsafe fn run_tile(&self, isa: Isa, (tile, workers): (usize, usize), scratch: &mut TileScratch<'_>) {
         let Cut { down, across } = self.cut(workers);
         let rows = part(self.rows.div_ceil(EIGHT), down, tile / across);
         let rows = rows.start * EIGHT..self.rows.min(rows.end * EIGHT);
         let slivers = part(self.columns.div_ceil(SLIVER * PANEL), across, tile % across);
         debug_assert!(rows.len() <= BAND, "{} rows are more than a band", rows.len());
         let tile = Tile { rows, slivers };
-        // SAFETY: the caller's promise; the tile lies inside the product, and its rows fit onto the desk.
-        unsafe { dispatch!(isa, run(self, &tile, desk)) }
+        // SAFETY: the caller's promise; the tile lies inside the product, and its rows fit onto the scratch.
+        unsafe { dispatch!(isa, run(self, &tile, scratch)) }
     }
 }
 
 /// Where a worker packs the A of one product. What was packed for one tile serves the next, if that has the same rows.
-struct Desk<'a> {
+struct TileScratch<'a> {
     numbers: &'a mut [f32],
     /// The rows whose whole k is packed.
     packed: Option<Range<usize>>,
 }
 
-impl<'a> Desk<'a> {
-    /// With at least [`Product::SCRATCH`] numbers, whose contents do not matter.
+impl<'a> TileScratch<'a> {
+    /// With at least [`Gemm::SCRATCH`] numbers, whose contents do not matter.
     ///
     /// # Panics
     /// If there are less.
     fn new(numbers: &'a mut [f32]) -> Self {
-        assert!(numbers.len() >= Product::SCRATCH, "a tile needs {} numbers", Product::SCRATCH);
+        assert!(numbers.len() >= Gemm::SCRATCH, "a tile needs {} numbers", Gemm::SCRATCH);
         Self { numbers, packed: None }
     }
 }

@@ -57,7 +57,7 @@ impl Packed {
         Self { data, k, columns }
     }
 
-    /// Its slivers: what [`super::Product`] takes as B.
+    /// Its slivers: what [`super::Gemm`] takes as B.
     pub fn as_ptr(&self) -> *const f32 {
         self.data.as_ptr()
     }
@@ -168,7 +168,7 @@ unsafe fn pack_sliver<L: Lanes>(packing: &Packing, sliver: usize) {
                 for (column, numbers) in numbers.iter_mut().enumerate() {
                     *numbers = L::load(from.add(column * b.column + step));
                 }
-                for (pair, two) in L::turned(numbers).into_iter().enumerate() {
+                for (pair, two) in L::transpose_eight(numbers).into_iter().enumerate() {
                     let two = two.to_array();
                     let to = to.add((step + 2 * pair) * whole + at);
                     copy_nonoverlapping(two.as_ptr(), to, EIGHT);

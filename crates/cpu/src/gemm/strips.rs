@@ -75,7 +75,7 @@ unsafe fn turn<L: Registers>(a: Matrix, rows: usize, strips: &Strips) {
                     EIGHT => load_rows::<L>(from, a.row, EIGHT),
                     some => load_rows::<L>(from, a.row, some),
                 };
-                for (pair, columns) in L::turned(numbers).into_iter().enumerate() {
+                for (pair, columns) in L::transpose_eight(numbers).into_iter().enumerate() {
                     columns.store(to.add(step * EIGHT + pair * LANES));
                 }
                 step += LANES;

@@ -1,7 +1,7 @@
 //! The product against its naive twin, and against itself cut differently.
 
 use super::*;
-use crate::then::tests::{followed, thens};
+use crate::epilogue::tests::{followed, thens};
 use glassformer_tensor::{Random, Tolerance, compare};
 
 /// How A lies in memory.
@@ -104,7 +104,7 @@ impl Case {
         let mut a = self.matrix();
         let stride = self.columns + GAP;
         a.start = a.start.wrapping_add(first * a.row);
-        let product = Product {
+        let product = Gemm {
             rows: end - first,
             k: self.k,
             columns: self.columns,
@@ -116,14 +116,14 @@ impl Case {
             begin: self.begin,
             then,
         };
-        let mut scratch = vec![f32::NAN; Product::SCRATCH];
-        let mut desk = Desk::new(&mut scratch);
+        let mut scratch = vec![f32::NAN; Gemm::SCRATCH];
+        let mut scratch = TileScratch::new(&mut scratch);
         let workers = 1 + random.below(5);
         let mut tiles: Vec<usize> = (0..product.tiles(workers)).collect();
         random.shuffle(&mut tiles);
         for tile in tiles {
             // SAFETY: `isa` is available, and the vectors have the sizes and strides that the product says.
-            unsafe { product.run_tile(isa, (tile, workers), &mut desk) };
+            unsafe { product.run_tile(isa, (tile, workers), &mut scratch) };
         }
         c
     }
@@ -251,7 +251,7 @@ fn weights_and_matrices_pack_alike() {
 #[test]
 fn tiles_cover_everything_and_are_never_empty() {
     for (rows, columns) in [(1, 1), (1, 50_000), (17, 768), (125, 1), (127, 385), (1024, 3072), (5000, 16)] {
-        let product = Product {
+        let product = Gemm {
             rows,
             k: 1,
             columns,

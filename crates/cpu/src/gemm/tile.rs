@@ -1,10 +1,10 @@
 //! One tile: slivers of B from left to right, and under each of them the strips of A.
 
-use super::micro::{Ahead, Micro, Registers, Rows, multiply};
+use super::micro::{Ahead, Micro, Registers, RowAccess, multiply};
 use super::strips::{PADDING, Strips, pack};
-use super::{BLOCK, Begin, DEPTH, Desk, Matrix, PANEL, Product, SLIVER, part};
+use super::{BLOCK, Begin, DEPTH, Gemm, Matrix, PANEL, SLIVER, TileScratch, part};
+use crate::epilogue::Region;
 use crate::lanes::LANES;
-use crate::then::Part;
 use std::ops::Range;
 
 /// The part of C that [`run`] computes: a band of A, or less, under some slivers of B.
@@ -16,15 +16,15 @@ pub(super) struct Tile {
 /// Computes one tile.
 ///
 /// # Safety
-/// As for [`Product::run_tile`]; the tile lies inside the product, and has no more rows than a band.
+/// As for [`Gemm::run_tile`]; the tile lies inside the product, and has no more rows than a band.
 #[inline(always)]
-pub(super) unsafe fn run<L: Registers>(product: &Product, tile: &Tile, desk: &mut Desk<'_>) {
+pub(super) unsafe fn run<L: Registers>(product: &Gemm, tile: &Tile, scratch: &mut TileScratch<'_>) {
     // SAFETY: the caller's promise.
     unsafe {
         if tile.rows.len() <= L::ROWS {
             run_few::<L>(product, tile);
         } else {
-            run_many::<L>(product, tile, desk);
+            run_many::<L>(product, tile, scratch);
         }
     }
 }
@@ -34,10 +34,10 @@ pub(super) unsafe fn run<L: Registers>(product: &Product, tile: &Tile, desk: &mu
 /// # Safety
 /// As for [`run`].
 #[inline(always)]
-unsafe fn run_few<L: Registers>(product: &Product, tile: &Tile) {
+unsafe fn run_few<L: Registers>(product: &Gemm, tile: &Tile) {
     let Matrix { start, row, column } = product.a;
     let height = tile.rows.len();
-    let a = Rows::Place(Matrix { start: start.wrapping_add(tile.rows.start * row), row, column });
+    let a = RowAccess::Place(Matrix { start: start.wrapping_add(tile.rows.start * row), row, column });
     let whole = tile.slivers.end.min(product.panels() / SLIVER);
     let mut sliver = tile.slivers.start;
     while sliver < tile.slivers.end {
@@ -65,15 +65,15 @@ unsafe fn run_few<L: Registers>(product: &Product, tile: &Tile) {
 /// # Safety
 /// As for [`run`].
 #[inline(always)]
-unsafe fn run_many<L: Registers>(product: &Product, tile: &Tile, desk: &mut Desk<'_>) {
+unsafe fn run_many<L: Registers>(product: &Gemm, tile: &Tile, scratch: &mut TileScratch<'_>) {
     let count = tile.rows.len().div_ceil(L::ROWS);
     // As even as possible: 4 rows and 3, not 6 and 1.
     let height = tile.rows.len().div_ceil(count);
     // With k = 0 there is still C to write.
     let depths = product.k.div_ceil(DEPTH).max(1);
-    let is_packed = depths == 1 && desk.packed.as_ref() == Some(&tile.rows);
-    desk.packed = (depths == 1).then(|| tile.rows.clone());
-    let numbers = desk.numbers.as_mut_ptr();
+    let is_packed = depths == 1 && scratch.packed.as_ref() == Some(&tile.rows);
+    scratch.packed = (depths == 1).then(|| tile.rows.clone());
+    let numbers = scratch.numbers.as_mut_ptr();
     for index in 0..depths {
         let depth = stretch(0..product.k, depths, index);
         let blocks = depth.len().div_ceil(BLOCK).max(1);
@@ -86,7 +86,7 @@ unsafe fn run_many<L: Registers>(product: &Product, tile: &Tile, desk: &mut Desk
             for index in 0..blocks {
                 let Matrix { start, row, column } = product.a;
                 let start = start.wrapping_add(tile.rows.start * row + block(index).start * column);
-                // SAFETY: the caller's promise; the desk has room for the strips of all blocks.
+                // SAFETY: the caller's promise; the scratch has room for the strips of all blocks.
                 unsafe { pack::<L>(Matrix { start, row, column }, tile.rows.len(), &strips(index)) };
             }
         }
@@ -124,7 +124,7 @@ fn stretch(steps: Range<usize>, count: usize, index: usize) -> Range<usize> {
 /// As for [`run`]; the strips hold A.
 #[inline(always)]
 unsafe fn run_sliver<L: Registers>(
-    product: &Product,
+    product: &Gemm,
     tile: &Tile,
     strips: &Strips,
     (sliver, block): (usize, Range<usize>),
@@ -141,8 +141,8 @@ unsafe fn run_sliver<L: Registers>(
                 let (b, width) = product.b_at(sliver * SLIVER, step);
                 Ahead::part(b, width / PANEL, block.len(), (strip, strips.count))
             });
-            let a = Rows::Strip(strips.at(strip, L::STRIDE), ahead);
-            // SAFETY: the caller's promise; every address lies inside the desk, B, C or the bias; what lies ahead is only
+            let a = RowAccess::Strip(strips.at(strip, L::STRIDE), ahead);
+            // SAFETY: the caller's promise; every address lies inside the scratch, B, C or the bias; what lies ahead is only
             // prefetched.
             unsafe {
                 let rows = tile.rows.start + rows.start..tile.rows.start + rows.end;
@@ -162,7 +162,7 @@ unsafe fn run_sliver<L: Registers>(
 /// # Safety
 /// As for [`run`].
 #[inline(always)]
-unsafe fn then<L: Registers>(product: &Product, tile: &Tile, panels: Range<usize>) {
+unsafe fn then<L: Registers>(product: &Gemm, tile: &Tile, panels: Range<usize>) {
     let part = product.part(tile.rows.clone(), panels);
     // SAFETY: the caller's promise.
     unsafe {
@@ -173,7 +173,7 @@ unsafe fn then<L: Registers>(product: &Product, tile: &Tile, panels: Range<usize
     }
 }
 
-impl Product {
+impl Gemm {
     /// The number of panels.
     #[inline(always)]
     fn panels(&self) -> usize {
@@ -182,9 +182,9 @@ impl Product {
 
     /// Some panels of some rows of C.
     #[inline(always)]
-    fn part(&self, rows: Range<usize>, panels: Range<usize>) -> Part {
+    fn part(&self, rows: Range<usize>, panels: Range<usize>) -> Region {
         let corner = [rows.start, panels.start * PANEL];
-        Part {
+        Region {
             corner,
             rows: rows.len(),
             columns: self.columns.min(panels.end * PANEL) - corner[1],
@@ -208,7 +208,7 @@ impl Product {
     #[inline(always)]
     unsafe fn micro(
         &self,
-        a: Rows,
+        a: RowAccess,
         row: usize,
         panels: Range<usize>,
         steps: Range<usize>,

@@ -1,4 +1,4 @@
-//! Products of weights in few bits, and lookups in tables of them: see [`crate::narrow::coded`].
+//! Products of weights in few bits, and lookups in tables of them: see [`crate::lowp::coded`].
 
 use glassformer_graph::ops::Lookup;
 use glassformer_tensor::Coding;
@@ -6,8 +6,8 @@ use glassformer_tensor::Coding;
 use super::Call;
 use super::linear::{After, finish};
 use super::split::over_rows;
-use crate::narrow;
-use crate::narrow::coded::{Product, Weight};
+use crate::lowp;
+use crate::lowp::coded::{CodedGemm, Weight};
 
 /// `y = after(x Wᵀ + b)`. Inputs: x narrowed, W coded, perhaps b, perhaps what `after` reads; x had `k` columns.
 ///
@@ -16,7 +16,7 @@ use crate::narrow::coded::{Product, Weight};
 pub(super) unsafe fn product((coding, k): (Coding, usize), after: After, call: Call<'_>) {
     let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    let product = Product {
+    let product = CodedGemm {
         coding,
         rows: y.rows,
         k,
@@ -49,10 +49,10 @@ pub(super) unsafe fn lookup(op: &Lookup, coding: Coding, words: usize, call: Cal
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn narrow_lookup(op: &Lookup, words: usize, call: Call<'_>) {
+pub(super) unsafe fn int8_lookup(op: &Lookup, words: usize, call: Call<'_>) {
     let table = call.inputs[0].data;
     // SAFETY: the caller's promise; the row exists, and is as wide as y.
-    unsafe { rows(op, words, call, |row, out| narrow::Weight::decode(table, words, row, out)) };
+    unsafe { rows(op, words, call, |row, out| lowp::Weight::decode(table, words, row, out)) };
 }
 
 /// The same of a table that is held for lookups.
@@ -62,7 +62,7 @@ pub(super) unsafe fn narrow_lookup(op: &Lookup, words: usize, call: Call<'_>) {
 pub(super) unsafe fn table_lookup(op: &Lookup, words: usize, call: Call<'_>) {
     let table = call.inputs[0].data;
     // SAFETY: the caller's promise; the row exists, and is as wide as y.
-    unsafe { rows(op, words, call, |row, out| narrow::Table::decode(call.run.isa, table, row, out)) };
+    unsafe { rows(op, words, call, |row, out| lowp::Table::decode(call.run.isa, table, row, out)) };
 }
 
 /// Gives every row that is looked up to `decode`, with where it goes.

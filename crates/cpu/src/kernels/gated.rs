@@ -9,10 +9,10 @@ use glassformer_graph::ops::Activation;
 use glassformer_tensor::Coding;
 
 use super::Call;
-use super::linear::{Narrowed, PADDING, narrow_multiply, narrow_rows, piece};
-use crate::lanes::bend::Bent;
-use crate::narrow::{self, Format, Narrowing, Target, coded};
-use crate::then::{Other, Then};
+use super::linear::{OutputFormat, PADDING, lowp_multiply, piece, quantize_rows};
+use crate::epilogue::{Other, Then};
+use crate::lanes::activation::ActivationKind;
+use crate::lowp::{self, Format, RowQuantizer, Store, coded};
 
 /// The most columns at a time, where they do not have to end with a block: what both products make of them stays in the cache.
 const COLUMNS: usize = 1024;
@@ -24,14 +24,18 @@ const COLUMNS: usize = 1024;
 pub(super) unsafe fn narrow(
     (format, k): (Format, usize),
     act: Activation,
-    narrowed: Narrowed,
+    narrowed: OutputFormat,
     call: Call<'_>,
 ) {
     let to = call.outputs.get(2).map(|block| block.data);
     let (target, behind) = match (narrowed, to) {
-        (Narrowed::For(Format::Bf16), Some(to)) if format == Format::Bf16 => (Target::Tiles(to), None),
-        (Narrowed::For(other), Some(to)) => (Target::Wide, Some((other, to))),
-        (Narrowed::For(_) | Narrowed::No | Narrowed::Halves(_), _) => (Target::Wide, None),
+        (OutputFormat::Quantized(Format::Bf16), Some(to)) if format == Format::Bf16 => {
+            (Store::Bf16Tiles(to), None)
+        }
+        (OutputFormat::Quantized(other), Some(to)) => (Store::F32, Some((other, to))),
+        (OutputFormat::Quantized(_) | OutputFormat::F32 | OutputFormat::ScaledBf16(_), _) => {
+            (Store::F32, None)
+        }
     };
     let pair = Pair { format, k, act: call.run.bent(act), target, behind, call };
     // SAFETY: the caller's promise.
@@ -42,9 +46,9 @@ pub(super) unsafe fn narrow(
 struct Pair<'a> {
     format: Format,
     k: usize,
-    act: Bent,
+    act: ActivationKind,
     /// What the second one writes.
-    target: Target,
+    target: Store,
     /// What y is narrowed to behind it, and where.
     behind: Option<(Format, *mut f32)>,
     call: Call<'a>,
@@ -57,10 +61,10 @@ impl Pair<'_> {
         &self,
         columns: &Range<usize>,
         gate: (*mut f32, usize),
-    ) -> ([narrow::Product; 2], Option<Narrowing>) {
+    ) -> ([lowp::LowpGemm; 2], Option<RowQuantizer>) {
         let Call { inputs, outputs, .. } = self.call;
         let y = outputs[0];
-        let product = |which: usize, (c, c_stride): (*mut f32, usize), then: Then| narrow::Product {
+        let product = |which: usize, (c, c_stride): (*mut f32, usize), then: Then| lowp::LowpGemm {
             format: self.format,
             rows: y.rows,
             k: self.k,
@@ -72,13 +76,13 @@ impl Pair<'_> {
             c_stride,
             bias: inputs.get(3 + which).map(|bias| bias.data.cast_const()),
             then,
-            target: Target::Wide,
+            target: Store::F32,
         };
         let then = Then::Gate(self.act, Other { start: gate.0, stride: gate.1 });
         let first = product(0, gate, Then::Nothing);
-        let second = narrow::Product { target: self.target, ..product(1, (y.data, y.width), then) };
+        let second = lowp::LowpGemm { target: self.target, ..product(1, (y.data, y.width), then) };
         match self.behind.map(|behind| piece(&second, columns, behind)) {
-            Some((second, narrowing)) => ([first, second], Some(narrowing)),
+            Some((second, quantizer)) => ([first, second], Some(quantizer)),
             None => ([first, second], None),
         }
     }
@@ -90,13 +94,13 @@ impl Pair<'_> {
     unsafe fn together(&self) {
         let Call { outputs, worker, next, .. } = self.call;
         let (y, gate) = (outputs[0], outputs[1]);
-        let (products, narrowing) = self.of(&(0..y.width), (gate.data, y.width));
+        let (products, quantizer) = self.of(&(0..y.width), (gate.data, y.width));
         // SAFETY: the caller's promise.
-        unsafe { narrow_multiply(self.call, &products, next) };
-        if let Some(narrowing) = narrowing {
+        unsafe { lowp_multiply(self.call, &products, next) };
+        if let Some(quantizer) = quantizer {
             worker.barrier();
             // SAFETY: the caller's promise; what is narrowed lies before a barrier.
-            unsafe { narrow_rows(self.call, &narrowing) };
+            unsafe { quantize_rows(self.call, &quantizer) };
         }
     }
 
@@ -115,17 +119,17 @@ impl Pair<'_> {
         for block in 0..blocks {
             let some = columns_of(block);
             let stride = (some.len() + PADDING).min(columns);
-            let ([of_gate, of_y], narrowing) = self.of(&some, (gate.data.wrapping_sub(some.start), stride));
+            let ([of_gate, of_y], quantizer) = self.of(&some, (gate.data.wrapping_sub(some.start), stride));
             // SAFETY: the caller's promise; both places have room for a part of the columns, which begin at their first number.
             unsafe {
                 let next = match block + 1 {
                     next if next < blocks => of_gate.coming(&columns_of(next)),
                     _ => self.call.next,
                 };
-                narrow_multiply(self.call, &[of_gate], of_y.coming(&some));
-                narrow_multiply(self.call, &[of_y], next);
-                if let Some(narrowing) = narrowing {
-                    (0..rows).for_each(|row| narrowing.run_block(self.call.run.isa, row, block));
+                lowp_multiply(self.call, &[of_gate], of_y.coming(&some));
+                lowp_multiply(self.call, &[of_y], next);
+                if let Some(quantizer) = quantizer {
+                    (0..rows).for_each(|row| quantizer.run_block(self.call.run.isa, row, block));
                 }
             }
         }
@@ -138,7 +142,7 @@ impl Pair<'_> {
 /// As [`Call`] says.
 pub(super) unsafe fn coded((coding, k): (Coding, usize), act: Activation, call: Call<'_>) {
     let (x, y, gate) = (call.inputs[0], call.outputs[0], call.outputs[1]);
-    let product = |which: usize, c: *mut f32, then: Then| coded::Product {
+    let product = |which: usize, c: *mut f32, then: Then| coded::CodedGemm {
         coding,
         rows: y.rows,
         k,

@@ -14,7 +14,7 @@ use crate::context::Block;
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};
-use crate::narrow::Summing;
+use crate::lowp::RowSum;
 
 /// Columns of `row` added to the same columns of one row of `into`.
 ///
@@ -166,9 +166,9 @@ pub(super) unsafe fn sum_rows(call: Call<'_>) {
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn sum_narrowed(call: Call<'_>) {
+pub(super) unsafe fn sum_bf16_rows(call: Call<'_>) {
     let (x, y) = (call.inputs[0], call.outputs[0]);
-    let summing = Summing { rows: x.rows, width: y.width, from: x.data, to: y.data };
+    let summing = RowSum { rows: x.rows, width: y.width, from: x.data, to: y.data };
     call.worker.share(summing.parts(), |part| {
         // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this part.
         unsafe { summing.run_part(call.run.isa, part) };

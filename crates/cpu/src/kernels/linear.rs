@@ -11,9 +11,11 @@ use glassformer_graph::ops::Activation;
 use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
-use crate::gemm::{Begin, Matrix, Packed, Packing, Product};
-use crate::narrow::{self, Coming, Format, Kind, Narrowing, Source, Target, Turn, Turning, Wide};
-use crate::then::{Other, Then};
+use crate::epilogue::{Other, Then};
+use crate::gemm::{Begin, Gemm, Matrix, Packed, Packing};
+use crate::lowp::{
+    self, Coming, Format, Operand, OperandPacker, OperandSource, RowFormat, RowQuantizer, RowSource, Store,
+};
 
 /// How a value becomes the B of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +64,7 @@ pub(super) unsafe fn pack(packs: Packs, call: Call<'_>) {
 
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of `product` lie within its blocks.
-unsafe fn multiply(call: Call<'_>, product: &Product, scratch: &mut [f32]) {
+unsafe fn multiply(call: Call<'_>, product: &Gemm, scratch: &mut [f32]) {
     // SAFETY: `isa` is this machine's; the planner gave all blocks their sizes and C a place of its own.
     unsafe { product.run(call.run.isa, call.worker, scratch) };
 }
@@ -89,14 +91,14 @@ pub(crate) enum After {
 
 /// What else becomes of what a product writes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum Narrowed {
+pub(crate) enum OutputFormat {
     /// Nothing.
     #[default]
-    No,
+    F32,
     /// It is narrowed for products in this format, which alone read it.
-    For(Format),
+    Quantized(Format),
     /// It is an attention's, which reads it times this and rounded to `bf16`: so it is written, and nothing else.
-    Halves(f32),
+    ScaledBf16(f32),
 }
 
 /// What `after` does, and the bias, if there is one: the inputs behind x and W.
@@ -130,7 +132,7 @@ pub(super) fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then)
 pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
     let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    let product = Product {
+    let product = Gemm {
         rows: y.rows,
         k: x.width,
         columns: y.width,
@@ -146,11 +148,11 @@ pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
     unsafe { multiply(call, &product, scratch) };
 }
 
-/// Rows narrowed for products. Input: x. Output: as [`Kind`] writes it.
+/// Rows narrowed for products. Input: x. Output: as [`RowFormat`] writes it.
 ///
 /// # Safety
 /// As [`Call`] says; the output has room for all rows.
-pub(super) unsafe fn narrow(kind: Kind, call: Call<'_>) {
+pub(super) unsafe fn narrow(kind: RowFormat, call: Call<'_>) {
     let (x, to) = (call.inputs[0], call.outputs[0].data);
     over_rows(call.worker, x.rows, x.width, |rows| {
         for row in rows {
@@ -161,12 +163,12 @@ pub(super) unsafe fn narrow(kind: Kind, call: Call<'_>) {
 }
 
 /// # Safety
-/// As [`Call`] says; the addresses and sizes of `narrowing` lie within its blocks.
-pub(super) unsafe fn narrow_rows(call: Call<'_>, narrowing: &Narrowing) {
-    over_rows(call.worker, narrowing.rows, narrowing.k, |rows| {
+/// As [`Call`] says; the addresses and sizes of `quantizer` lie within its blocks.
+pub(super) unsafe fn quantize_rows(call: Call<'_>, quantizer: &RowQuantizer) {
+    over_rows(call.worker, quantizer.rows, quantizer.k, |rows| {
         for row in rows {
             // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
-            unsafe { narrowing.run_row(call.run.isa, row) };
+            unsafe { quantizer.run_row(call.run.isa, row) };
         }
     });
 }
@@ -177,20 +179,20 @@ pub(super) unsafe fn narrow_rows(call: Call<'_>, narrowing: &Narrowing) {
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn narrow_product(
+pub(super) unsafe fn lowp_product(
     (format, k): (Format, usize),
     after: After,
-    narrowed: Narrowed,
+    narrowed: OutputFormat,
     call: Call<'_>,
 ) {
     let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let (columns, target) = match narrowed {
-        Narrowed::Halves(scale) => (2 * y.width, Target::Halves(scale)),
-        Narrowed::No => (y.width, Target::of(y.rows * y.width)),
-        Narrowed::For(_) => (y.width, Target::Wide),
+        OutputFormat::ScaledBf16(scale) => (2 * y.width, Store::ScaledBf16(scale)),
+        OutputFormat::F32 => (y.width, Store::of(y.rows * y.width)),
+        OutputFormat::Quantized(_) => (y.width, Store::F32),
     };
-    let product = narrow::Product {
+    let product = lowp::LowpGemm {
         format,
         rows: y.rows,
         k,
@@ -208,12 +210,12 @@ pub(super) unsafe fn narrow_product(
     // SAFETY: the caller's promise.
     unsafe {
         match (narrowed, to) {
-            (Narrowed::For(Format::Bf16), Some(to)) if format == Format::Bf16 => {
-                narrow_multiply(call, &[narrow::Product { target: Target::Tiles(to), ..product }], call.next);
+            (OutputFormat::Quantized(Format::Bf16), Some(to)) if format == Format::Bf16 => {
+                lowp_multiply(call, &[lowp::LowpGemm { target: Store::Bf16Tiles(to), ..product }], call.next);
             }
-            (Narrowed::For(format), Some(to)) => narrow_blocks(call, &product, format, to),
-            (Narrowed::For(_) | Narrowed::No | Narrowed::Halves(_), _) => {
-                narrow_multiply(call, &[product], call.next);
+            (OutputFormat::Quantized(format), Some(to)) => product_by_blocks(call, &product, format, to),
+            (OutputFormat::Quantized(_) | OutputFormat::F32 | OutputFormat::ScaledBf16(_), _) => {
+                lowp_multiply(call, &[product], call.next);
             }
         }
     }
@@ -225,22 +227,22 @@ pub(super) const PADDING: usize = 16;
 /// Some columns of a product, at the beginning of its C, and how they are narrowed from there to `to`. Nobody else reads them: where they are
 /// rounded to halves anyway, they are written so if they can be, and take half the cache.
 pub(super) fn piece(
-    product: &narrow::Product,
+    product: &lowp::LowpGemm,
     some: &Range<usize>,
     (format, to): (Format, *mut f32),
-) -> (narrow::Product, Narrowing) {
-    let narrow::Product { rows, columns: k, c, .. } = *product;
-    let (c, from, target, line) = if Narrowing::rounds(format, k) && product.fits_halves() {
+) -> (lowp::LowpGemm, RowQuantizer) {
+    let lowp::LowpGemm { rows, columns: k, c, .. } = *product;
+    let (c, from, target, line) = if RowQuantizer::rounds(format, k) && product.fits_halves() {
         let c = c.cast::<u16>().wrapping_sub(some.start);
-        (c.cast(), Wide::Halves(c), Target::Halves(1.0), 2 * PADDING)
+        (c.cast(), RowSource::Bf16(c), Store::ScaledBf16(1.0), 2 * PADDING)
     } else {
         let c = c.wrapping_sub(some.start);
-        (c, Wide::Floats(c), Target::Wide, PADDING)
+        (c, RowSource::F32(c), Store::F32, PADDING)
     };
     // Rows that begin a page apart would want the same few places of the nearest cache.
     let stride = (some.len() + line).min(k);
-    let product = narrow::Product { some: [some.start, some.end], c, c_stride: stride, target, ..*product };
-    (product, Narrowing { format, rows, k, from, stride, to })
+    let product = lowp::LowpGemm { some: [some.start, some.end], c, c_stride: stride, target, ..*product };
+    (product, RowQuantizer { format, rows, k, from, stride, to })
 }
 
 /// C of a product narrowed for others, to `to`.
@@ -250,15 +252,15 @@ pub(super) fn piece(
 ///
 /// # Safety
 /// As [`Call`] says; there is room at `to`.
-unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Format, to: *mut f32) {
-    let narrow::Product { rows, columns: k, .. } = *product;
+unsafe fn product_by_blocks(call: Call<'_>, product: &lowp::LowpGemm, format: Format, to: *mut f32) {
+    let lowp::LowpGemm { rows, columns: k, .. } = *product;
     if call.worker.count > 1 {
-        let (product, narrowing) = piece(product, &(0..k), (format, to));
+        let (product, quantizer) = piece(product, &(0..k), (format, to));
         // SAFETY: the caller's promise; rows are narrowed behind a barrier.
         unsafe {
-            narrow_multiply(call, &[product], call.next);
+            lowp_multiply(call, &[product], call.next);
             call.worker.barrier();
-            narrow_rows(call, &narrowing);
+            quantize_rows(call, &quantizer);
         }
         return;
     }
@@ -266,11 +268,11 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
     for block in 0..blocks {
         let some = format.block(k, block);
         let next = if block + 1 < blocks { product.coming(&format.block(k, block + 1)) } else { call.next };
-        let (product, narrowing) = piece(product, &some, (format, to));
+        let (product, quantizer) = piece(product, &some, (format, to));
         // SAFETY: the caller's promise; C has room for a part of its columns, which begin at its first number.
         unsafe {
-            narrow_multiply(call, &[product], next);
-            (0..rows).for_each(|row| narrowing.run_block(call.run.isa, row, block));
+            lowp_multiply(call, &[product], next);
+            (0..rows).for_each(|row| quantizer.run_block(call.run.isa, row, block));
         }
     }
 }
@@ -279,23 +281,23 @@ unsafe fn narrow_blocks(call: Call<'_>, product: &narrow::Product, format: Forma
 ///
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of the products lie within its blocks. One may read what those before it wrote to the same columns.
-pub(super) unsafe fn narrow_multiply<const N: usize>(
+pub(super) unsafe fn lowp_multiply<const N: usize>(
     call: Call<'_>,
-    products: &[narrow::Product; N],
+    products: &[lowp::LowpGemm; N],
     next: Coming,
 ) {
     let (dot, workers) = (call.run.dot, call.worker.count);
-    if products[0].is_dealt(dot, workers) {
+    if products[0].has_owners(dot, workers) {
         let part = |owner: usize| products.map(|product| product.part_of(owner, workers));
-        let items = |part: &[narrow::Product; N]| part[0].items(dot, 1);
+        let items = |part: &[lowp::LowpGemm; N]| part[0].items(dot, 1);
         let each = (0..workers).map(|owner| items(&part(owner))).max().unwrap_or(0);
-        call.worker.deal(each, |owner, item| {
+        call.worker.share_by_owner(each, |owner, item| {
             let part = part(owner);
             if item < items(&part) {
                 // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
                 // has this item.
                 unsafe {
-                    narrow::Product::run_item(&part, dot, item, 1, next.part_of(owner, workers));
+                    lowp::LowpGemm::run_item(&part, dot, item, 1, next.part_of(owner, workers));
                 }
             }
         });
@@ -303,24 +305,24 @@ pub(super) unsafe fn narrow_multiply<const N: usize>(
     }
     call.worker.share(products[0].items(dot, workers), |item| {
         // SAFETY: as above; one worker has this item.
-        unsafe { narrow::Product::run_item(products, dot, item, workers, next) };
+        unsafe { lowp::LowpGemm::run_item(products, dot, item, workers, next) };
     });
 }
 
-/// An operand of a product in `bf16`. Input: a matrix, or a matrix of this width narrowed. Output: as [`Turning`] writes it.
+/// An operand of a product in `bf16`. Input: a matrix, or a matrix of this width narrowed. Output: as [`OperandPacker`] writes it.
 ///
 /// # Safety
 /// As [`Call`] says; the output has room for the operand.
-pub(super) unsafe fn turn(turn: Turn, narrowed: Option<usize>, call: Call<'_>) {
+pub(super) unsafe fn pack_operand(operand: Operand, quantized: Option<usize>, call: Call<'_>) {
     let (x, to) = (call.inputs[0], call.outputs[0].data);
-    let (width, from) = match narrowed {
-        Some(width) => (width, Source::Narrowed(x.data)),
-        None => (x.width, Source::Rows(x.data)),
+    let (width, from) = match quantized {
+        Some(width) => (width, OperandSource::Bf16Tiles(x.data)),
+        None => (x.width, OperandSource::F32(x.data)),
     };
-    let turning = Turning { turn, rows: x.rows, width, from, to };
-    call.worker.share(turning.parts(), |part| {
+    let packer = OperandPacker { operand, rows: x.rows, width, from, to };
+    call.worker.share(packer.parts(), |part| {
         // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this part.
-        unsafe { turning.run_part(call.run.isa, part) };
+        unsafe { packer.run_part(call.run.isa, part) };
     });
 }
 
@@ -328,9 +330,9 @@ pub(super) unsafe fn turn(turn: Turn, narrowed: Option<usize>, call: Call<'_>) {
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
+pub(super) unsafe fn bf16_weight_grad(call: Call<'_>) {
     let (left, right, dy, dw) = (call.inputs[0], call.inputs[1], call.inputs[2], call.outputs[0]);
-    let product = narrow::Product {
+    let product = lowp::LowpGemm {
         format: Format::Bf16,
         rows: dw.rows,
         k: dy.rows,
@@ -342,10 +344,10 @@ pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
         c_stride: dw.width,
         bias: None,
         then: Then::Nothing,
-        target: Target::of(dw.rows * dw.width),
+        target: Store::of(dw.rows * dw.width),
     };
     // SAFETY: the caller's promise.
-    unsafe { narrow_multiply(call, &[product], Coming::NOTHING) };
+    unsafe { lowp_multiply(call, &[product], Coming::NOTHING) };
 }
 
 /// `dW = dyᵀ x`. Inputs: dy, x packed.
@@ -354,7 +356,7 @@ pub(super) unsafe fn narrow_weight_grad(call: Call<'_>) {
 /// As [`Call`] says.
 pub(super) unsafe fn linear_weight_grad(call: Call<'_>, scratch: &mut [f32]) {
     let (dy, x, dw) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    let product = Product {
+    let product = Gemm {
         rows: dw.rows,
         k: dy.rows,
         columns: dw.width,
@@ -394,7 +396,7 @@ pub(super) unsafe fn squeeze(side: Side, call: Call<'_>, scratch: &mut [f32]) {
     }
     call.worker.barrier();
     for (s, span) in spans.iter().enumerate() {
-        let product = Product {
+        let product = Gemm {
             rows: e.rows,
             k: span.len,
             columns: x.width,
@@ -426,7 +428,7 @@ pub(super) unsafe fn squeeze_grad(side: Side, call: Call<'_>, scratch: &mut [f32
     let (dx, de, packed) = (call.outputs[0], call.outputs[1], call.outputs[2]);
     let (rank, width) = (e.rows, x.width);
     let spans = &call.run.batch.side(side).spans;
-    let base = Product {
+    let base = Gemm {
         rows: 0,
         k: 0,
         columns: 0,
@@ -451,8 +453,8 @@ pub(super) unsafe fn squeeze_grad(side: Side, call: Call<'_>, scratch: &mut [f32
             let a = Matrix::transposed(e.data, e.width);
             let b = packed.data.wrapping_add(Packed::len(s * rank, width)).cast_const();
             let c = rows_of(dx, span.start, span.len).data;
-            let of_rows = Product { rows: span.len, k: rank, columns: width, a, b, c, ..base };
-            multiply(call, &Product { begin: Begin::Zero, ..of_rows }, scratch);
+            let of_rows = Gemm { rows: span.len, k: rank, columns: width, a, b, c, ..base };
+            multiply(call, &Gemm { begin: Begin::Zero, ..of_rows }, scratch);
         }
         for (s, span) in spans.iter().enumerate() {
             call.worker.barrier();
@@ -460,7 +462,7 @@ pub(super) unsafe fn squeeze_grad(side: Side, call: Call<'_>, scratch: &mut [f32
             call.worker.barrier();
             let a = Matrix::rows(rows_of(dy, s * rank, rank).data, width);
             let (c, c_stride) = (de.data, de.width);
-            let of_e = Product { rows: rank, k: width, columns: span.len, a, c, c_stride, ..base };
+            let of_e = Gemm { rows: rank, k: width, columns: span.len, a, c, c_stride, ..base };
             multiply(call, &of_e, scratch);
         }
     }

@@ -94,7 +94,7 @@ pub(super) unsafe fn map_two(call: Call<'_>, f: impl Two) {
 pub(super) struct Sum;
 /// a · b.
 #[derive(Clone, Copy)]
-pub(super) struct Product;
+pub(super) struct Multiply;
 /// The larger of a and b.
 #[derive(Clone, Copy)]
 pub(super) struct Larger;
@@ -127,7 +127,7 @@ impl Two for Sum {
     }
 }
 
-impl Two for Product {
+impl Two for Multiply {
     #[inline(always)]
     fn at<L: Lanes>(self, a: L, b: L) -> L {
         a * b

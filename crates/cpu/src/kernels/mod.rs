@@ -9,18 +9,17 @@ use glassformer_graph::{Capacity, Op, Rows, Shape, Side};
 use glassformer_tensor::Coding;
 
 use crate::context::{Block, Context};
-use crate::gemm::Product;
-use crate::narrow::{Coming, Dot, Format, Kind, Turn};
+use crate::gemm::Gemm;
+use crate::lowp::{Coming, Dot, Format, Operand, RowFormat};
 use crate::team::Worker;
 
+mod activation;
 mod adaptive;
 mod attend;
-mod bend;
 mod coded;
 mod gated;
 mod gather;
 mod halt;
-mod leaders;
 mod linear;
 mod map;
 mod norm;
@@ -28,10 +27,11 @@ pub(crate) mod position;
 mod row;
 mod softmax;
 mod split;
+mod top_k;
 
 pub(crate) use attend::has_narrow_grad;
-pub(crate) use leaders::leaders;
-pub(crate) use linear::{After, Narrowed, Packs};
+pub(crate) use linear::{After, OutputFormat, Packs};
+pub(crate) use top_k::leaders;
 
 /// What a step does.
 #[derive(Clone, Debug)]
@@ -42,38 +42,38 @@ pub(crate) enum Kernel {
     /// Packs a value as the B of a product.
     Pack(Packs),
     /// Narrows a value as the A of a product.
-    Narrow(Kind),
+    Quantize(RowFormat),
     /// A norm, which narrows what it writes: a further output.
-    NarrowNorm(Norm, Kind),
+    QuantizedNorm(Norm, RowFormat),
     /// Makes a value an operand of a product in `bf16`, where it changes at every run, or has its columns for rows. Where it comes
     /// narrowed, this is its width.
-    Turn(Turn, Option<usize>),
+    PackOperand(Operand, Option<usize>),
     /// Sums over the rows of a value that comes narrowed to `bf16`.
-    SumNarrowed,
+    SumBf16Rows,
     /// A product, and what follows it: x, W packed, perhaps a bias, perhaps what follows reads.
     Product(After),
     /// The same of what comes narrowed; x had `k` columns. Where what it writes goes to other such products alone, it narrows
     /// that itself.
-    NarrowProduct { format: Format, k: usize, after: After, narrowed: Narrowed },
+    LowpProduct { format: Format, k: usize, after: After, narrowed: OutputFormat },
     /// The same with two weights, act(x Gᵀ) · x Wᵀ: x narrowed, G, W, perhaps both biases. What is behind y, and before y narrowed,
     /// is a place for the gate.
-    NarrowGated { format: Format, k: usize, act: Activation, narrowed: Narrowed },
+    LowpGated { format: Format, k: usize, act: Activation, narrowed: OutputFormat },
     /// An attention whose queries, keys and values come as halves, queries times the scale.
-    NarrowAttend(Attend),
+    Bf16Attend(Attend),
     /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, or narrowed, for the number of its rows.
-    NarrowWeightGrad,
+    Bf16WeightGrad,
     /// A product of x narrowed so and a weight in few bits, perhaps a bias, perhaps what follows reads; x had `k` columns.
     CodedProduct { coding: Coding, k: usize, after: After },
-    /// The same with two weights, as [`Kernel::NarrowGated`] has them.
+    /// The same with two weights, as [`Kernel::LowpGated`] has them.
     CodedGated { coding: Coding, k: usize, act: Activation },
     /// A lookup in a table of so many rows, in 8-bit integers as the B of a product.
-    NarrowLookup { op: Lookup, words: usize },
+    Int8Lookup { op: Lookup, words: usize },
     /// The same in a table that is held for lookups alone.
     TableLookup { op: Lookup, words: usize },
     /// A lookup in a table of so many rows, in few bits.
     CodedLookup { op: Lookup, coding: Coding, words: usize },
     /// Computes the angles of this run's rows.
-    Turns(Rotate),
+    Angles(Rotate),
     /// Copies what came from outside.
     Copy,
 }
@@ -83,23 +83,23 @@ impl Kernel {
     pub fn is_by_rows(&self) -> bool {
         match self {
             Self::Op(op) => op_is_by_rows(op),
-            Self::Narrow(_)
-            | Self::NarrowNorm(..)
+            Self::Quantize(_)
+            | Self::QuantizedNorm(..)
             | Self::Product(_)
-            | Self::NarrowProduct { .. }
-            | Self::NarrowGated { .. }
+            | Self::LowpProduct { .. }
+            | Self::LowpGated { .. }
             | Self::CodedProduct { .. }
             | Self::CodedGated { .. }
-            | Self::NarrowLookup { .. }
+            | Self::Int8Lookup { .. }
             | Self::TableLookup { .. }
             | Self::CodedLookup { .. }
             | Self::Copy => true,
             Self::Pack(_)
-            | Self::Turn(..)
-            | Self::SumNarrowed
-            | Self::NarrowAttend(_)
-            | Self::NarrowWeightGrad
-            | Self::Turns(_) => false,
+            | Self::PackOperand(..)
+            | Self::SumBf16Rows
+            | Self::Bf16Attend(_)
+            | Self::Bf16WeightGrad
+            | Self::Angles(_) => false,
         }
     }
 }
@@ -107,16 +107,16 @@ impl Kernel {
 impl Kernel {
     /// Whether it multiplies by a narrow weight, its second input.
     pub fn has_narrow_weight(&self) -> bool {
-        matches!(self, Self::NarrowProduct { .. } | Self::NarrowGated { .. })
+        matches!(self, Self::LowpProduct { .. } | Self::LowpGated { .. })
     }
 
     /// All columns of that weight, or of the first of two, which is at `b`, where rows of what is written are so wide.
     pub fn narrow_weight(&self, b: *const f32, width: usize) -> Coming {
         match *self {
-            Self::NarrowProduct { format, k, narrowed: Narrowed::Halves(_), .. } => {
+            Self::LowpProduct { format, k, narrowed: OutputFormat::ScaledBf16(_), .. } => {
                 Coming::new(format, k, b, &(0..2 * width))
             }
-            Self::NarrowProduct { format, k, .. } | Self::NarrowGated { format, k, .. } => {
+            Self::LowpProduct { format, k, .. } | Self::LowpGated { format, k, .. } => {
                 Coming::new(format, k, b, &(0..width))
             }
             _ => Coming::NOTHING,
@@ -128,7 +128,7 @@ impl Kernel {
     /// meant.
     pub fn by_sequences(&self) -> Option<Side> {
         match self {
-            Self::Op(Op::Attend(op)) | Self::NarrowAttend(op)
+            Self::Op(Op::Attend(op)) | Self::Bf16Attend(op)
                 if op.keys == Keys::Rows(Rows::Tokens(op.side)) =>
             {
                 Some(op.side)
@@ -237,7 +237,7 @@ pub(crate) enum Work {
     /// With the numbers of its first input.
     First,
     /// As a product of narrow numbers over `k` columns.
-    Narrow { k: usize },
+    Lowp { k: usize },
     /// With the numbers that it writes: it reads as many rows of a table.
     Rows,
     /// As a product over the columns of its first input.
@@ -245,7 +245,7 @@ pub(crate) enum Work {
     /// As a product over the rows of its first input.
     OverRows,
     /// As a product of narrow numbers over the rows of its third input.
-    NarrowOverRows,
+    LowpOverRows,
     /// With queries times keys.
     Pairs(Attend),
 }
@@ -270,9 +270,9 @@ impl std::ops::Add for Effort {
 /// Multiplications in a unit of effort.
 const MULTIPLICATIONS: usize = 10;
 /// How many narrow weights are read in the time of one.
-const NARROWER: usize = 3;
+const LOWP_SPEEDUP: usize = 3;
 /// Rows of narrow numbers that are multiplied while their weights are read: on tiles, and on vectors.
-const NARROW_ROWS: [usize; 2] = [32, 16];
+const LOWP_ROWS: [usize; 2] = [32, 16];
 
 impl Work {
     /// The effort of a step.
@@ -283,20 +283,20 @@ impl Work {
             numbers: count(&inputs[..1]) + count(outputs),
         };
         let narrow = |rows: usize, b: usize| {
-            let [on_tiles, on_vectors] = NARROW_ROWS;
-            b / NARROWER * rows.div_ceil(if run.dot == Dot::Amx { on_tiles } else { on_vectors })
+            let [on_tiles, on_vectors] = LOWP_ROWS;
+            b / LOWP_SPEEDUP * rows.div_ceil(if run.dot == Dot::Amx { on_tiles } else { on_vectors })
         };
         match self {
             Self::Numbers => Effort { products: 0, numbers: count(inputs) + count(outputs) },
             Self::First => Effort { products: 0, numbers: count(&inputs[..1]) },
-            Self::Narrow { k } => Effort {
+            Self::Lowp { k } => Effort {
                 products: narrow(outputs[0].rows, k * outputs[0].width),
                 numbers: outputs[0].rows * k + count(&outputs[..1]),
             },
             Self::Rows => Effort { products: 0, numbers: 2 * count(outputs) },
             Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
             Self::OverRows => product(outputs[0].rows, inputs[0].rows * outputs[0].width),
-            Self::NarrowOverRows => Effort {
+            Self::LowpOverRows => Effort {
                 products: narrow(outputs[0].rows, inputs[2].rows * outputs[0].width),
                 numbers: count(&inputs[2..]) + count(outputs),
             },
@@ -333,7 +333,7 @@ pub(crate) enum Access {
 
 impl Needs {
     fn product(workspace: usize, reads: Reads, work: Work) -> Self {
-        Self { workspace, scratch: Product::SCRATCH, reads, pages: None, work }
+        Self { workspace, scratch: Gemm::SCRATCH, reads, pages: None, work }
     }
 
     fn attend(op: &Attend, scratch: usize) -> Self {
@@ -417,25 +417,25 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
         match kernel {
             Kernel::Op(op) => run_op(op, call, scratch),
             Kernel::Pack(packs) => linear::pack(*packs, call),
-            Kernel::Narrow(kind) => linear::narrow(*kind, call),
-            Kernel::NarrowNorm(op, kind) => norm::norm(op, Some(*kind), call),
-            Kernel::Turn(turn, narrowed) => linear::turn(*turn, *narrowed, call),
-            Kernel::SumNarrowed => gather::sum_narrowed(call),
-            Kernel::NarrowAttend(op) => attend::attend((op, true), call, scratch),
-            Kernel::NarrowWeightGrad => linear::narrow_weight_grad(call),
+            Kernel::Quantize(kind) => linear::narrow(*kind, call),
+            Kernel::QuantizedNorm(op, kind) => norm::norm(op, Some(*kind), call),
+            Kernel::PackOperand(operand, quantized) => linear::pack_operand(*operand, *quantized, call),
+            Kernel::SumBf16Rows => gather::sum_bf16_rows(call),
+            Kernel::Bf16Attend(op) => attend::attend((op, true), call, scratch),
+            Kernel::Bf16WeightGrad => linear::bf16_weight_grad(call),
             Kernel::Product(after) => linear::linear(*after, call, scratch),
-            Kernel::NarrowProduct { format, k, after, narrowed } => {
-                linear::narrow_product((*format, *k), *after, *narrowed, call);
+            Kernel::LowpProduct { format, k, after, narrowed } => {
+                linear::lowp_product((*format, *k), *after, *narrowed, call);
             }
-            Kernel::NarrowGated { format, k, act, narrowed } => {
+            Kernel::LowpGated { format, k, act, narrowed } => {
                 gated::narrow((*format, *k), *act, *narrowed, call);
             }
             Kernel::CodedProduct { coding, k, after } => coded::product((*coding, *k), *after, call),
             Kernel::CodedGated { coding, k, act } => gated::coded((*coding, *k), *act, call),
-            Kernel::NarrowLookup { op, words } => coded::narrow_lookup(op, *words, call),
+            Kernel::Int8Lookup { op, words } => coded::int8_lookup(op, *words, call),
             Kernel::TableLookup { op, words } => coded::table_lookup(op, *words, call),
             Kernel::CodedLookup { op, coding, words } => coded::lookup(op, *coding, *words, call),
-            Kernel::Turns(op) => position::turns(op, call),
+            Kernel::Angles(op) => position::turns(op, call),
             Kernel::Copy => map::copy(call),
         }
     }
@@ -455,17 +455,17 @@ unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
             Op::Linear(_) | Op::LinearInputGrad(_) => linear::linear(After::Nothing, call, scratch),
             Op::LinearWeightGrad(_) => linear::linear_weight_grad(call, scratch),
             Op::Add(_) => map::map_two(call, map::Sum),
-            Op::Mul(_) => map::map_two(call, map::Product),
+            Op::Mul(_) => map::map_two(call, map::Multiply),
             Op::Scale(op) => map::scale(op, call),
             Op::AddRow(_) => map::add_row(call),
             Op::SumRows(_) => gather::sum_rows(call),
             Op::RepeatRow(_) => map::repeat_row(call),
             Op::MulColumn(_) => map::mul_column(call),
             Op::DotColumns(_) => softmax::dot_columns(call),
-            Op::Activate(op) => bend::activate(op.act, call),
-            Op::ActivateGrad(op) => bend::activate_grad(op.act, call),
-            Op::Gate(op) => bend::gate(op.act, call),
-            Op::GateGrad(op) => bend::gate_grad(op.act, call),
+            Op::Activate(op) => activation::activate(op.act, call),
+            Op::ActivateGrad(op) => activation::activate_grad(op.act, call),
+            Op::Gate(op) => activation::gate(op.act, call),
+            Op::GateGrad(op) => activation::gate_grad(op.act, call),
             Op::Dropout(op) => map::dropout(op, call),
             Op::Norm(op) => norm::norm(op, None, call),
             Op::NormGrad(op) => norm::norm_grad(op, call),

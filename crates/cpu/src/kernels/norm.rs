@@ -8,7 +8,7 @@ use super::row::{Dot, Sums, Total, load, splat_first, store, sums};
 use super::split::{over_columns, over_rows};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
-use crate::narrow::Kind;
+use crate::lowp::RowFormat;
 
 /// Registers of columns that are summed over rows at once.
 const ABREAST: usize = 4;
@@ -86,7 +86,7 @@ impl Moments {
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn norm(op: &Norm, narrowed: Option<Kind>, call: Call<'_>) {
+pub(super) unsafe fn norm(op: &Norm, narrowed: Option<RowFormat>, call: Call<'_>) {
     let (x, gamma, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let beta = call.inputs.get(2).map_or(std::ptr::null(), |beta| beta.data.cast_const());
     over_rows(call.worker, y.rows, y.width, |rows| {

@@ -45,7 +45,7 @@ pub(super) unsafe fn sinusoid(op: &Sinusoid, call: Call<'_>) {
 }
 
 /// Writes the cosines and then the sines of all pairs, turning forward.
-pub(crate) fn turns_row(op: &Rotate, position: usize, length: usize, row: &mut [f32]) {
+pub(crate) fn angles_row(op: &Rotate, position: usize, length: usize, row: &mut [f32]) {
     let (cosines, sines) = row.split_at_mut(op.turning / 2);
     for (i, (cosine, sine)) in cosines.iter_mut().zip(sines).enumerate() {
         (*cosine, *sine) = forward(op, i, position, length);
@@ -77,7 +77,7 @@ pub(super) unsafe fn turns(op: &Rotate, call: Call<'_>) {
         for i in rows {
             let (position, length) = op.place(call.run.batch, i);
             // SAFETY: row `i` exists, and nobody else writes it.
-            turns_row(op, position, length, unsafe { y.row_mut(i) });
+            angles_row(op, position, length, unsafe { y.row_mut(i) });
         }
     });
 }
@@ -100,11 +100,11 @@ pub(super) unsafe fn rotate(op: &Rotate, call: Call<'_>, scratch: &mut [f32]) {
                 let turned = if known < angles.rows {
                     angles.row(known)
                 } else {
-                    turns_row(op, position, length, &mut scratch[..op.turning]);
+                    angles_row(op, position, length, &mut scratch[..op.turning]);
                     &scratch[..op.turning]
                 };
                 let (from, to) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                dispatch!(call.run.isa, |L| turn_row::<L>(op, (from, to), turned.as_ptr(), y.width));
+                dispatch!(call.run.isa, |L| rotate_row::<L>(op, (from, to), turned.as_ptr(), y.width));
             }
         }
     });
@@ -113,7 +113,12 @@ pub(super) unsafe fn rotate(op: &Rotate, call: Call<'_>, scratch: &mut [f32]) {
 /// # Safety
 /// The machine has `L`'s instructions; x and y hold `width` numbers, `angles` `turning`.
 #[inline(always)]
-unsafe fn turn_row<L: Lanes>(op: &Rotate, (x, y): (*const f32, *mut f32), angles: *const f32, width: usize) {
+unsafe fn rotate_row<L: Lanes>(
+    op: &Rotate,
+    (x, y): (*const f32, *mut f32),
+    angles: *const f32,
+    width: usize,
+) {
     let pairs = op.turning / 2;
     let sign = with_direction(op, 1.0);
     let mut head = 0;

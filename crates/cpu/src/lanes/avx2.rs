@@ -58,7 +58,7 @@ pub(super) unsafe fn largest(x: __m256) -> f32 {
 /// # Safety
 /// The machine has AVX.
 #[inline(always)]
-unsafe fn turned_eight(rows: [__m256; 8]) -> [__m256; 8] {
+unsafe fn transposed_eight(rows: [__m256; 8]) -> [__m256; 8] {
     let (mut pairs, mut fours, mut eights) = (rows, rows, rows);
     // SAFETY: the caller promises AVX.
     unsafe {
@@ -246,7 +246,7 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn turned(rows: [Self; 8]) -> [Self; 8] {
+    fn transpose_eight(rows: [Self; 8]) -> [Self; 8] {
         let mut parts = [[rows[0].0; 8]; 2];
         for i in 0..8 {
             parts[0][i] = rows[i].0;
@@ -255,7 +255,7 @@ impl Lanes for Avx2 {
         let mut turned = rows;
         for (i, part) in parts.into_iter().enumerate() {
             // SAFETY: the values prove the instructions.
-            let columns = unsafe { turned_eight(part) };
+            let columns = unsafe { transposed_eight(part) };
             for j in 0..4 {
                 turned[4 * i + j] = Self(columns[2 * j], columns[2 * j + 1]);
             }

@@ -4,7 +4,7 @@
 //! promised the instructions, so whoever holds one may use them.
 
 use super::Lanes;
-use super::halves::together;
+use super::bf16::together;
 #[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::x86_64::*;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -20,7 +20,7 @@ impl Avx512 {
     /// The machine has AVX-512 BF16; `to` is valid for 32 writes.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bf16")]
-    pub(crate) unsafe fn store_halves(self, behind: Self, to: *mut u16) {
+    pub(crate) unsafe fn store_bf16(self, behind: Self, to: *mut u16) {
         // SAFETY: the caller's promise.
         unsafe { _mm512_storeu_si512(to.cast(), together([self.0, behind.0])) };
     }
@@ -180,7 +180,7 @@ impl Lanes for Avx512 {
 
     /// Pairs of rows, then fours, within each quarter of a register; then the quarters go where they belong.
     #[inline(always)]
-    fn turned(rows: [Self; 8]) -> [Self; 8] {
+    fn transpose_eight(rows: [Self; 8]) -> [Self; 8] {
         // SAFETY: the values prove the instructions.
         unsafe {
             let mut pairs = [rows[0].0; 8];

@@ -51,19 +51,21 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+pub(crate) mod activation;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
 #[cfg(target_arch = "x86_64")]
 mod avx512;
-pub(crate) mod bend;
+pub(crate) mod bf16;
 #[doc(hidden)]
 pub mod dispatch;
-pub(crate) mod halves;
 mod maths;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod prefetch;
 mod scalar;
+
+pub(crate) use activation as bend;
 
 #[cfg(target_arch = "x86_64")]
 pub use avx2::Avx2;
@@ -171,7 +173,7 @@ pub trait Lanes:
     /// Eight rows of sixteen columns, column by column: each of the results has two columns of eight.
     #[must_use]
     #[inline(always)]
-    fn turned(rows: [Self; 8]) -> [Self; 8] {
+    fn transpose_eight(rows: [Self; 8]) -> [Self; 8] {
         let mut numbers = [[0.0; LANES]; 8];
         for row in 0..8 {
             numbers[row] = rows[row].to_array();

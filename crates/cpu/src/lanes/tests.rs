@@ -216,15 +216,15 @@ fn every_implementation_means_the_same() {
 #[test]
 fn words_of_two_halves_are_taken_apart() {
     let numbers = everywhere();
-    let nearest = |x: f32| halves::widened(halves::bf16(x));
+    let nearest = |x: f32| bf16::from_bf16(bf16::to_bf16(x));
     let same = |isa: Isa, found: &[f32], expected: fn(f32) -> f32| {
         for (&found, &x) in found.iter().zip(&numbers) {
             let expected = nearest(expected(x));
             assert_eq!(found.to_bits(), expected.to_bits(), "{isa}: {x:e}");
         }
     };
-    each_isa!(numbers, |x| halves::words(x, -x).halves()[0], |isa, found: Vec<f32>| same(isa, &found, |x| x));
-    each_isa!(numbers, |x| halves::words(x, -x).halves()[1], |isa, found: Vec<f32>| same(isa, &found, |x| {
+    each_isa!(numbers, |x| bf16::words(x, -x).halves()[0], |isa, found: Vec<f32>| same(isa, &found, |x| x));
+    each_isa!(numbers, |x| bf16::words(x, -x).halves()[1], |isa, found: Vec<f32>| same(isa, &found, |x| {
         -x
     }));
 }
@@ -304,7 +304,7 @@ fn eight_rows_are_turned_into_pairs_of_columns() {
                 for (i, row) in rows.iter_mut().enumerate() {
                     *row = L::load(numbers.as_ptr().add(i * LANES));
                 }
-                for (i, pair) in L::turned(rows).into_iter().enumerate() {
+                for (i, pair) in L::transpose_eight(rows).into_iter().enumerate() {
                     pair.store(turned.as_mut_ptr().add(i * LANES));
                 }
             });

@@ -24,7 +24,7 @@ use super::step::{Count, SlotId, Step};
 pub(super) const ROWS: usize = 128;
 /// The same where narrow numbers are multiplied on tiles: so fast that fetching weights takes longer. The inner layer is narrowed piece by
 /// piece.
-pub(super) const NARROW_ROWS: usize = 256;
+pub(super) const LOWP_ROWS: usize = 256;
 /// The longest sequence that a thread takes through a band as a whole.
 pub(super) const LONGEST: usize = 256;
 /// What rows are dealt out in: strips of the matrix products on tiles, where half a strip takes as long as a whole one.

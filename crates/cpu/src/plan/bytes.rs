@@ -5,7 +5,7 @@ use glassformer_tensor::Coding;
 use super::Cpu;
 use super::precision::{About, Held};
 use crate::gemm::Packed;
-use crate::narrow::{Format, Weight, coded};
+use crate::lowp::{Format, Weight, coded};
 
 impl Cpu {
     /// How many bytes the weight `name` of so many outputs and inputs takes in memory, as products read it; `stored` is what it

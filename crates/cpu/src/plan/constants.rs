@@ -9,7 +9,7 @@ use glassformer_tensor::{Buffer, CodedRow, Coding, Integers};
 
 use crate::gemm::Packed;
 use crate::kernels::{Packs, position};
-use crate::narrow::{Format, Table, Weight, coded};
+use crate::lowp::{Format, Table, Weight, coded};
 use crate::team::Team;
 
 /// Something to hold, not yet made.
@@ -287,7 +287,7 @@ fn table(wanted: &Wanted) -> Option<Constant> {
         Wanted::Turns(op, positions) => {
             let mut table = Buffer::zeros(positions * op.turning);
             for (p, row) in table.chunks_exact_mut(op.turning.max(1)).enumerate() {
-                position::turns_row(op, p, 0, row);
+                position::angles_row(op, p, 0, row);
             }
             Some(Constant::Plain(table))
         }

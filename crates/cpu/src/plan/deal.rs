@@ -2,10 +2,10 @@
 
 use glassformer_graph::{Capacity, Graph, Node, Op, Rows, Side};
 
-use super::band::{self, LONGEST, LOW_STRIP, NARROW_ROWS, ROWS, STRIP};
+use super::band::{self, LONGEST, LOW_STRIP, LOWP_ROWS, ROWS, STRIP};
 use super::precision::Precision;
 use crate::kernels::Kernel;
-use crate::narrow::Dot;
+use crate::lowp::Dot;
 
 /// What somebody asked for.
 #[derive(Clone, Copy, Default)]
@@ -43,7 +43,7 @@ impl Deal {
         (precision, dot): (Precision, Dot),
     ) -> (Self, Option<(Self, Capacity)>) {
         let fast = precision != Precision::F32 && dot == Dot::Amx;
-        let usual = if fast { NARROW_ROWS } else { ROWS };
+        let usual = if fast { LOWP_ROWS } else { ROWS };
         let worth = if precision == Precision::F32 { ROWS } else { worth(graph) };
         let by_layers = by_layers || bytes(graph, precision) > NEAR;
         // What is kept for the way back is kept narrowed, and tiles do not end where sequences do.

@@ -17,16 +17,16 @@ use super::layout::{Life, lines, place};
 use super::precision::Choice;
 use super::step::{Count, Home, Slot, SlotId, Step};
 use crate::gemm::Packed;
-use crate::kernels::{Access, After, Kernel, Narrowed, Packs, Reads, Work, needs};
-use crate::narrow::{Format, Kind, Turn};
+use crate::kernels::{Access, After, Kernel, OutputFormat, Packs, Reads, Work, needs};
+use crate::lowp::{Format, Operand, RowFormat};
 
-mod narrow;
+mod lowp;
 
 /// Positions that there are tables for, at most. Whoever stands behind them has its sines computed, so that room for a text of
 /// millions of tokens costs nothing before there is one.
 const TABLED: usize = 1 << 13;
 /// What the rows of products in `bf16` are narrowed to.
-const HALVES: Kind = Kind::Narrow(Format::Bf16);
+const HALVES: RowFormat = RowFormat::Lowp(Format::Bf16);
 
 /// The finished draft.
 pub(super) struct Drafted {
@@ -84,7 +84,7 @@ enum Contents {
     /// Rows, one after the other.
     Rows,
     /// Rows of so many numbers, narrowed.
-    Narrowed(Kind, usize),
+    OutputFormat(RowFormat, usize),
 }
 
 pub(super) struct Draft<'a> {
@@ -96,8 +96,8 @@ pub(super) struct Draft<'a> {
     steps: Vec<Step>,
     of_value: HashMap<Value, SlotId>,
     packed: HashMap<(Value, Packs), SlotId>,
-    narrowed: HashMap<(Value, Kind), SlotId>,
-    turned: HashMap<(Value, Turn), SlotId>,
+    narrowed: HashMap<(Value, RowFormat), SlotId>,
+    operands: HashMap<(Value, Operand), SlotId>,
     /// Values that are there narrowed alone.
     only_narrowed: HashSet<Value>,
     /// Values that an activation bends, and that are kept narrowed for the way back.
@@ -126,7 +126,7 @@ impl<'a> Draft<'a> {
             of_value: HashMap::new(),
             packed: HashMap::new(),
             narrowed: HashMap::new(),
-            turned: HashMap::new(),
+            operands: HashMap::new(),
             only_narrowed: HashSet::new(),
             kept: HashSet::new(),
             halves: HashMap::new(),
@@ -197,7 +197,7 @@ impl<'a> Draft<'a> {
             rows: grown.slot.rows,
             plain: match grown.contents {
                 Contents::Rows => true,
-                Contents::Narrowed(kind, _) => self.deal.by_tiles && kind == HALVES,
+                Contents::OutputFormat(kind, _) => self.deal.by_tiles && kind == HALVES,
             },
             hidden: matches!(grown.slot.home, Home::Arena(_)) && !outputs.contains(&slot),
         };
@@ -208,7 +208,7 @@ impl<'a> Draft<'a> {
         for (grown, _) in self.slots.iter_mut().zip(&inside).filter(|(_, inside)| **inside) {
             grown.life.floats = match grown.contents {
                 Contents::Rows => self.deal.rows * grown.slot.width,
-                Contents::Narrowed(kind, k) => kind.floats(self.deal.rows, k),
+                Contents::OutputFormat(kind, k) => kind.floats(self.deal.rows, k),
             };
         }
         (stretches, inside)
@@ -319,7 +319,7 @@ impl<'a> Draft<'a> {
             (Step::new(Kernel::Product(after), needs.work), self.inputs(node, &needs.reads))
         } else {
             let kernel = match &node.op {
-                Op::Attend(op) if self.halves.contains_key(&node.inputs[0]) => Kernel::NarrowAttend(*op),
+                Op::Attend(op) if self.halves.contains_key(&node.inputs[0]) => Kernel::Bf16Attend(*op),
                 op => Kernel::Op(op.clone()),
             };
             (Step::new(kernel, needs.work), self.inputs(node, &needs.reads))
@@ -347,18 +347,16 @@ impl<'a> Draft<'a> {
             let Slot { rows, width, .. } = self.slots[outputs[0]].slot;
             outputs.push(self.inside(rows, width, self.slots[outputs[0]].life.floats));
         }
-        if let Kernel::NarrowProduct { narrowed, .. } | Kernel::NarrowGated { narrowed, .. } =
-            &mut step.kernel
-        {
+        if let Kernel::LowpProduct { narrowed, .. } | Kernel::LowpGated { narrowed, .. } = &mut step.kernel {
             let value = fused.map_or(node.outputs[0], |fused| fused.output);
             let format = self.format_of(value, fusions);
             *narrowed = match (self.halves.get(&value), format) {
-                (Some(&scale), _) => Narrowed::Halves(scale),
-                (None, Some(format)) => Narrowed::For(format),
-                (None, None) => Narrowed::No,
+                (Some(&scale), _) => OutputFormat::ScaledBf16(scale),
+                (None, Some(format)) => OutputFormat::Quantized(format),
+                (None, None) => OutputFormat::F32,
             };
             if let Some(format) = format {
-                outputs.push(self.narrowed_slot(value, Kind::Narrow(format)));
+                outputs.push(self.narrowed_slot(value, RowFormat::Lowp(format)));
                 self.only_narrowed.insert(value);
             }
             if self.kept.contains(&node.outputs[0]) {
@@ -473,7 +471,7 @@ impl<'a> Draft<'a> {
                 let rows = Rows::Tokens(op.side);
                 let floats = self.capacity.count(rows) * op.turning;
                 let slot = self.inside(Count::Rows(rows), op.turning, floats);
-                let turns = Step::new(Kernel::Turns(forward.clone()), Work::Numbers);
+                let turns = Step::new(Kernel::Angles(forward.clone()), Work::Numbers);
                 self.step(self.phase.saturating_sub(1), turns, Vec::new(), &[slot]);
                 self.turns.push((forward, slot));
                 slot

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use glassformer_graph::{Constants, is_sensitive, is_table};
 use glassformer_tensor::{Coding, Scales};
 
-use crate::narrow::{Format, coded};
+use crate::lowp::{Format, coded};
 
 /// What the weights of a model are held and multiplied in.
 ///

@@ -64,9 +64,9 @@ fn items_that_are_dealt_are_done_once_by_their_owner_or_another() {
                         (0..500).for_each(|_| spin_loop()); // others do its items
                     }
                     worker.share(3, |_| {});
-                    worker.deal(each, |owner, item| _ = done[owner][item].fetch_add(1, Relaxed));
+                    worker.share_by_owner(each, |owner, item| _ = done[owner][item].fetch_add(1, Relaxed));
                     // Another may follow without a barrier.
-                    worker.deal(1, |owner, _| _ = begun[owner].fetch_add(1, Relaxed));
+                    worker.share_by_owner(1, |owner, _| _ = begun[owner].fetch_add(1, Relaxed));
                     worker.barrier();
                     for all in &done {
                         assert!(all[..each].iter().all(|n| n.load(Relaxed) == 1), "{threads} workers");

@@ -4,7 +4,7 @@ use std::fmt;
 use std::num::NonZeroUsize;
 
 use glassformer::cpu::ceilings;
-use glassformer::cpu::narrow::{Dot, Format};
+use glassformer::cpu::lowp::{Dot, Format};
 use glassformer::cpu::team::Team;
 use glassformer::tensor::{Buffer, Coding};
 use glassformer::{Backend, Cpu};

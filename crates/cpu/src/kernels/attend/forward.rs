@@ -6,11 +6,11 @@ use std::ops::Range;
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::Attend;
 
+use super::mask::TILE;
 use super::meet::{BLOCK, Met, STRETCH};
+use super::online_softmax::{OnlineSoftmax, Quotients, log, total};
 use super::product::{Mix, OF_TILE, Paged, Words};
 use super::score::Scorer;
-use super::sight::TILE;
-use super::soften::{Quotients, Soften, log, total};
 use super::tile::{Call, Part, Tile, carve, carved};
 use super::tiles::{self, Queries};
 use super::walk::{Cut, Few, MOST, QUERIES, look_together, rows_together, share};
@@ -50,21 +50,21 @@ pub(super) unsafe fn attend(
     let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, f], rest) };
     let narrow = scorer.narrow();
     let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, fresh: [true; QUERIES / BLOCK] };
-    let mut desk = (scorer, gathered, scores);
+    let mut state = (scorer, gathered, scores);
     let spans = &call.run.batch.side(call.op.side).spans[sequences.clone()];
     let together = look_together(call);
     let rows = |s: usize| if together { rows_together(spans, s) } else { spans[s].len };
     let cut = Cut::new(call.op, &(0..spans.len()).map(rows), worker.count);
     let parts = |s: usize| cut.parts(call.op, rows(s));
     share(worker, spans.len(), parts, |s, index| {
-        let (scorer, gathered, scores) = &mut desk;
+        let (scorer, gathered, scores) = &mut state;
         let part = cut.part(call.op, (sequences.start + s, rows(s)), index);
         gathered.clear(call, part.count(), narrow.is_none());
         // SAFETY: the caller's promise; parts are disjoint.
         unsafe {
             match narrow {
                 Some(shape) => scorer.walk_far(call, part, scores, |met| {
-                    gathered.take_in_narrow(call, &met, (shape, &mut *terms));
+                    gathered.take_in_bf16(call, &met, (shape, &mut *terms));
                 }),
                 None => scorer.walk(call, part, scores, |few| gathered.take_in(call, few)),
             }
@@ -101,9 +101,10 @@ impl Gathered<'_> {
         let (levels, sums) =
             (&mut self.levels[rows.clone()], &mut self.sums[rows.start * LANES..rows.end * LANES]);
         let (scores, seen) = (&mut *few.scores, &mut *few.seen);
-        let mut soften = Soften { scores, seen, levels, sums, mixed, stride, near: call.is_near() };
+        let mut online_softmax =
+            OnlineSoftmax { scores, seen, levels, sums, mixed, stride, near: call.is_near() };
         // SAFETY: the planner picked an instruction set of this machine.
-        unsafe { soften.run(call.run.isa) };
+        unsafe { online_softmax.run(call.run.isa) };
         let out = mixed.as_mut_ptr();
         let mix = Mix {
             weights: few.scores.as_ptr(),
@@ -126,7 +127,7 @@ impl Gathered<'_> {
 
     /// # Safety
     /// The scorer has taken the registers.
-    unsafe fn take_in_narrow(&mut self, call: &Call<'_>, met: &Met<'_>, terms: (Queries, &mut [f32])) {
+    unsafe fn take_in_bf16(&mut self, call: &Call<'_>, met: &Met<'_>, terms: (Queries, &mut [f32])) {
         let (stride, rows) = (stride(call.op), &met.rows);
         let mut gathered = tiles::Gathered {
             levels: &mut self.levels[rows.clone()],

@@ -10,14 +10,14 @@ use std::ops::Range;
 use glassformer_graph::ops::{Attend, KeySpan, Keys, Relative};
 use glassformer_graph::{Capacity, Rows};
 
-use super::differ::{Differ, dot_rows};
 #[cfg(target_arch = "x86_64")]
 use super::form::Form;
 use super::machine::Machine;
+use super::mask::{SequenceMask, TILE, around};
 use super::product::{Dots, Mix, ROWS, Strided, Wide};
 use super::relative::{farthest, slots};
 use super::score::Scorer;
-use super::sight::{Scene, TILE, around};
+use super::softmax_grad::{SoftmaxGrad, dot_rows};
 use super::tile::{Call, Part, Tile, VECTORS, carve, carved, group};
 use crate::context::Block;
 use crate::dispatch;
@@ -34,7 +34,7 @@ const QUERIES: usize = 48;
 const ZEROED: usize = 256;
 
 /// The pieces of scratch of a worker, after those of the scorer.
-struct Desk<'s> {
+struct GradScratch<'s> {
     scorer: Scorer<'s>,
     /// Values, turned; keys, packed.
     values: &'s mut [f32],
@@ -78,7 +78,7 @@ pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
 }
 
 /// Whether the gradient of `op` can be found in narrow numbers, where there are tiles.
-pub(super) fn is_narrow(op: &Attend) -> bool {
+pub(super) fn is_bf16(op: &Attend) -> bool {
     op.relative == Relative::None && op.size >= LANES && matches!(op.keys, Keys::Rows(_))
 }
 
@@ -110,7 +110,7 @@ pub(super) unsafe fn attend_grad(
     #[cfg(target_arch = "x86_64")]
     if Form::of(call.run, call.op) == Form::Tiles {
         // SAFETY: the caller's promise.
-        return unsafe { narrow_grad(call, given, outputs, worker, scratch) };
+        return unsafe { bf16_grad(call, given, outputs, worker, scratch) };
     }
     // SAFETY: the caller's promise.
     outputs.iter().for_each(|&output| unsafe { clear(output, worker) });
@@ -121,9 +121,9 @@ pub(super) unsafe fn attend_grad(
     let [a, b, c, d, e, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through] = pieces;
     // SAFETY: the caller's promise. The plan keeps narrow numbers out of graphs with gradients like these.
     let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, &mut []], rest) };
-    let desk = Desk { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
+    let scratch = GradScratch { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
     let looks = Looks::new(call);
-    let mut job = Job { call: *call, given, outputs, desk, looks };
+    let mut job = Job { call: *call, given, outputs, scratch, looks };
     match op.relative {
         Relative::None | Relative::Alibi => worker.share(spans.len() * op.key_heads, |item| {
             let (s, key_head) = (item / op.key_heads, item % op.key_heads);
@@ -160,7 +160,7 @@ unsafe fn clear(output: Block, worker: &Worker<'_>) {
 /// # Safety
 /// As for [`super::attend_grad`]; the machine has AMX.
 #[cfg(target_arch = "x86_64")]
-unsafe fn narrow_grad(
+unsafe fn bf16_grad(
     call: &Call<'_>,
     given: &[Block],
     outputs: &[Block],
@@ -168,10 +168,10 @@ unsafe fn narrow_grad(
     scratch: &mut [f32],
 ) {
     let op = call.op;
-    debug_assert!(is_narrow(op));
+    debug_assert!(is_bf16(op));
     let (pieces, rest) = carve(scratch, tiles::lengths(op));
     let ([means], _) = carve(rest, [group(op) * call.inputs[0].rows]);
-    let mut desk = tiles::Desk::new(pieces);
+    let mut scratch = tiles::AmxGradScratch::new(pieces);
     let looks = Looks::new(call);
     let spans = &call.run.batch.side(op.side).spans;
     let led = (0..spans.len()).filter(|&s| looks.leads(s)).map(|s| call.keys_of(s).end).sum::<usize>();
@@ -188,7 +188,7 @@ unsafe fn narrow_grad(
         // SAFETY: the caller's promise; no other item has these keys and this head.
         unsafe {
             looks.together(s).for_each(|s| find_means(call, given, (s, key_head), means));
-            let mut job = tiles::Job { call: *call, given, outputs, means, desk: &mut desk };
+            let mut job = tiles::Job { call: *call, given, outputs, means, scratch: &mut scratch };
             job.run(&looks.together(s), &call.keys_of(s), key_head);
         }
     });
@@ -245,7 +245,7 @@ struct Job<'a, 's> {
     call: Call<'a>,
     given: &'a [Block],
     outputs: &'a [Block],
-    desk: Desk<'s>,
+    scratch: GradScratch<'s>,
     looks: Looks<'a>,
 }
 
@@ -260,7 +260,7 @@ impl Job<'_, '_> {
         let together = self.looks.together(leader);
         for s in together.clone() {
             // SAFETY: the caller's promise.
-            unsafe { find_means(&call, self.given, (s, key_head), self.desk.means) };
+            unsafe { find_means(&call, self.given, (s, key_head), self.scratch.means) };
         }
         let keys = call.keys_of(leader);
         for start in (0..keys.end).step_by(TILE) {
@@ -284,31 +284,31 @@ impl Job<'_, '_> {
     /// Takes a tile: keys turned and packed, values turned, its sums zero.
     unsafe fn load(&mut self, keys: &KeySpan, key_head: usize, start: usize) -> Tile {
         let Call { op, inputs, run, .. } = self.call;
-        let (desk, size) = (&mut self.desk, op.size);
+        let (scratch, size) = (&mut self.scratch, op.size);
         // SAFETY: the caller's promise.
-        let tile = unsafe { desk.scorer.load(&self.call, keys, key_head, start) };
+        let tile = unsafe { scratch.scorer.load(&self.call, keys, key_head, start) };
         let stride = tile.values.1 as isize;
         for v in 0..tile.live.div_ceil(LANES) {
             let from = tile.values.0[v];
-            let into = desk.values[v * LANES * size..].as_mut_ptr();
+            let into = scratch.values[v * LANES * size..].as_mut_ptr();
             let lanes = 0..(tile.live - v * LANES).min(LANES);
             // SAFETY: the values of live keys are there, and room for them.
             unsafe { dispatch!(run.isa, |L| L::turn(from, stride, lanes, size, into)) };
         }
-        for (j, key) in desk.keys.chunks_exact_mut(size).take(tile.live).enumerate() {
+        for (j, key) in scratch.keys.chunks_exact_mut(size).take(tile.live).enumerate() {
             // SAFETY: the caller's promise.
             let row = unsafe { inputs[1].row(keys.place + start + j) };
             key.copy_from_slice(&row[key_head * size..(key_head + 1) * size]);
         }
-        desk.dk[..tile.live * size].fill(0.0);
-        desk.dv[..tile.live * size].fill(0.0);
+        scratch.dk[..tile.live * size].fill(0.0);
+        scratch.dv[..tile.live * size].fill(0.0);
         tile
     }
 
     /// Writes the tile's dk and dv.
     unsafe fn unload(&mut self, keys: &KeySpan, key_head: usize, tile: &Tile) {
         let size = self.call.op.size;
-        for (output, sums) in [(self.outputs[1], &self.desk.dk), (self.outputs[2], &self.desk.dv)] {
+        for (output, sums) in [(self.outputs[1], &self.scratch.dk), (self.outputs[2], &self.scratch.dv)] {
             for (j, sums) in sums.chunks_exact(size).take(tile.live).enumerate() {
                 let at = (keys.place + tile.start + j) * output.width + key_head * size;
                 // SAFETY: these columns of the row are this item's alone.
@@ -322,22 +322,22 @@ impl Job<'_, '_> {
         let call = self.call;
         let Call { op, run, .. } = call;
         let keys = call.keys_of(part.sequence);
-        let scene = Scene::new(op, run.batch, part.sequence, keys);
+        let scene = SequenceMask::new(op, run.batch, part.sequence, keys);
         if !scene.may_see(part.first..part.first + part.rows, tile.start) {
             return;
         }
         let globals = scene.globals(tile.start);
         let mut seen = [0; QUERIES];
         for (i, seen) in seen[..part.rows].iter_mut().enumerate() {
-            *seen = scene.sight(part.first + i).bits(tile.start, globals);
+            *seen = scene.mask(part.first + i).bits(tile.start, globals);
         }
         // Rows before the first and behind the last that see something are left out.
         let Some(first) = seen.iter().position(|&bits| bits != 0) else { return };
         let end = seen.iter().rposition(|&bits| bits != 0).map_or(first, |last| last + 1);
         // SAFETY: the caller's promise.
         unsafe {
-            self.desk.scorer.set_part(&call, part);
-            self.desk.scorer.meet(&call, tile.start);
+            self.scratch.scorer.set_part(&call, part);
+            self.scratch.scorer.meet(&call, tile.start);
             self.differentiate(tile, &part, (first..end, &seen[first..end]));
             self.sum_over_queries(tile, first, &seen[first..end]);
             self.sum_over_keys(tile, &part, (first..end, &seen[first..end]));
@@ -348,56 +348,56 @@ impl Job<'_, '_> {
     unsafe fn differentiate(&mut self, tile: &Tile, part: &Part, (rows, seen): (Range<usize>, &[u64])) {
         let call = self.call;
         let Call { op, run, .. } = call;
-        let (desk, size) = (&mut self.desk, op.size);
+        let (scratch, size) = (&mut self.scratch, op.size);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let (logsum, dy) = (self.given[1], self.given[2]);
-        for (r, into) in desk.dy.chunks_exact_mut(size).enumerate().take(rows.end).skip(rows.start) {
+        for (r, into) in scratch.dy.chunks_exact_mut(size).enumerate().take(rows.end).skip(rows.start) {
             // SAFETY: the caller's promise.
             let row = unsafe { dy.row(start + r) };
             into.copy_from_slice(&row[part.head * size..(part.head + 1) * size]);
         }
         let pairs = rows.start * TILE..rows.end * TILE;
         let dots = Dots {
-            rows: desk.dy[rows.start * size..].as_ptr(),
+            rows: scratch.dy[rows.start * size..].as_ptr(),
             stride: size,
             count: rows.len(),
             size,
             scale: 1.0,
-            out: desk.ds[pairs.start..].as_mut_ptr(),
+            out: scratch.ds[pairs.start..].as_mut_ptr(),
             out_stride: TILE,
         };
         let values: [*const f32; VECTORS] =
-            std::array::from_fn(|v| desk.values.as_ptr().wrapping_add(v * LANES * size));
+            std::array::from_fn(|v| scratch.values.as_ptr().wrapping_add(v * LANES * size));
         let mut logs = [0.0; QUERIES];
         for (log, r) in logs.iter_mut().zip(rows.clone()) {
             // SAFETY: the caller's promise.
             *log = unsafe { logsum.row(start + r) }[part.head];
         }
         let mean = part.head % group(op) * self.given[0].rows + start + rows.start;
-        let differ = Differ {
-            p: &mut desk.p[pairs.clone()],
-            ds: &mut desk.ds[pairs.clone()],
+        let softmax_grad = SoftmaxGrad {
+            p: &mut scratch.p[pairs.clone()],
+            ds: &mut scratch.ds[pairs.clone()],
             seen,
             logs: &logs[..rows.len()],
-            means: &desk.means[mean..][..rows.len()],
+            means: &scratch.means[mean..][..rows.len()],
             scale: op.scale,
         };
         // SAFETY: the caller's promise; vectors of values with a live key are turned.
         unsafe {
             dots.with::<Wide>(run.isa, &values[..tile.live.div_ceil(LANES)]);
-            desk.scorer.score(&call, tile, rows.clone(), (seen, &mut *differ.p));
+            scratch.scorer.score(&call, tile, rows.clone(), (seen, &mut *softmax_grad.p));
             match op.relative {
-                Relative::None | Relative::Alibi | Relative::TransformerXl => differ.run(run.isa, None),
+                Relative::None | Relative::Alibi | Relative::TransformerXl => softmax_grad.run(run.isa, None),
                 Relative::Buckets { max_distance } => {
-                    desk.slots.fill(0.0);
+                    scratch.slots.fill(0.0);
                     // The last row of the part meets slot 0 first.
                     let last = part.rows - 1 - rows.start;
-                    differ.run(run.isa, Some((desk.slots, last)));
-                    let far = farthest(part, desk.scorer.offset, tile.start);
+                    softmax_grad.run(run.isa, Some((scratch.slots, last)));
+                    let far = farthest(part, scratch.scorer.offset, tile.start);
                     let table = self.outputs[3];
-                    for (x, &sum) in desk.slots.iter().enumerate().take(part.rows + TILE - 1) {
+                    for (x, &sum) in scratch.slots.iter().enumerate().take(part.rows + TILE - 1) {
                         if sum != 0.0 {
-                            let bucket = desk.scorer.bias.bucket(&call, max_distance, far - x as isize);
+                            let bucket = scratch.scorer.bias.bucket(&call, max_distance, far - x as isize);
                             *table.data.add(bucket * table.width + part.head) += sum;
                         }
                     }
@@ -408,15 +408,16 @@ impl Job<'_, '_> {
 
     /// dv and dk of the tile: for each key a sum over the queries that see it.
     unsafe fn sum_over_queries(&mut self, tile: &Tile, first: usize, seen: &[u64]) {
-        let (desk, size, isa) = (&mut self.desk, self.call.op.size, self.call.run.isa);
+        let (scratch, size, isa) = (&mut self.scratch, self.call.op.size, self.call.run.isa);
         for v in 0..tile.live.div_ceil(LANES) {
             let some = |bits: &u64| bits >> (v * LANES) & 0xFFFF != 0;
             let Some(from) = seen.iter().position(some) else { continue };
             let rows = first + from..first + seen.iter().rposition(some).unwrap_or(from) + 1;
             let count = (tile.live - v * LANES).min(LANES);
-            for (weights, queries, out) in
-                [(&*desk.p, &*desk.dy, &mut *desk.dv), (&*desk.ds, &*desk.scorer.queries, &mut *desk.dk)]
-            {
+            for (weights, queries, out) in [
+                (&*scratch.p, &*scratch.dy, &mut *scratch.dv),
+                (&*scratch.ds, &*scratch.scorer.queries, &mut *scratch.dk),
+            ] {
                 let mix = Mix {
                     weights: weights[v * LANES..].as_ptr(),
                     steps: (1, TILE),
@@ -443,13 +444,13 @@ impl Job<'_, '_> {
                 (dq_at(rows.start), dq.width as isize)
             }
             Relative::TransformerXl => {
-                self.desk.through.fill(0.0);
-                (self.desk.through[rows.start * size..].as_mut_ptr(), size as isize)
+                self.scratch.through.fill(0.0);
+                (self.scratch.through[rows.start * size..].as_mut_ptr(), size as isize)
             }
         };
         for (few, seen) in rows.clone().step_by(ROWS).zip(seen.chunks(ROWS)) {
             let mix = Mix {
-                weights: self.desk.ds[few * TILE..].as_ptr(),
+                weights: self.scratch.ds[few * TILE..].as_ptr(),
                 steps: (TILE, 1),
                 out: out.wrapping_offset((few - rows.start) as isize * stride),
                 stride,
@@ -458,7 +459,7 @@ impl Job<'_, '_> {
             };
             let keys = around(seen.iter().fold(0, |any, bits| any | bits));
             // SAFETY: these columns of dq are this item's alone; the keys that are seen are packed.
-            unsafe { mix.add(run.isa, Strided(self.desk.keys.as_ptr(), size as isize), keys) };
+            unsafe { mix.add(run.isa, Strided(self.scratch.keys.as_ptr(), size as isize), keys) };
         }
         if op.relative == Relative::TransformerXl {
             // SAFETY: the caller's promise.
@@ -481,7 +482,7 @@ impl Job<'_, '_> {
             for r in rows {
                 let dq = self.outputs[0];
                 let into = dq.data.add((start + r) * dq.width + columns.start);
-                for (d, x) in self.desk.through[r * op.size..(r + 1) * op.size].iter().enumerate() {
+                for (d, x) in self.scratch.through[r * op.size..(r + 1) * op.size].iter().enumerate() {
                     *into.add(d) += x;
                     *sums.add(d) += x;
                 }
@@ -494,29 +495,29 @@ impl Job<'_, '_> {
         let Call { op, run, .. } = self.call;
         let (size, stride) = (op.size, slots(part.rows, TILE));
         let (r, dr) = (self.call.extra(0), self.outputs[3]);
-        let desk = &mut self.desk;
-        let far = farthest(part, desk.scorer.offset, tile.start);
+        let scratch = &mut self.scratch;
+        let far = farthest(part, scratch.scorer.offset, tile.start);
         if far < 0 {
             return;
         }
         let met = part.rows - rows.end..(part.rows - 1 - rows.start + TILE).min(far as usize + 1);
-        desk.sheared.fill(0.0);
-        desk.through.fill(0.0);
+        scratch.sheared.fill(0.0);
+        scratch.through.fill(0.0);
         for row in rows.clone() {
             let at = row * stride + part.rows - 1 - row;
-            desk.sheared[at..at + TILE].copy_from_slice(&desk.ds[row * TILE..(row + 1) * TILE]);
+            scratch.sheared[at..at + TILE].copy_from_slice(&scratch.ds[row * TILE..(row + 1) * TILE]);
         }
         let at = far * r.width as isize + (part.head * size) as isize;
         let into_queries = Mix {
-            weights: desk.sheared[rows.start * stride..].as_ptr(),
+            weights: scratch.sheared[rows.start * stride..].as_ptr(),
             steps: (stride, 1),
-            out: desk.through[rows.start * size..].as_mut_ptr(),
+            out: scratch.through[rows.start * size..].as_mut_ptr(),
             stride: size as isize,
             count: rows.len(),
             size,
         };
         let into_r = Mix {
-            weights: desk.sheared[met.start..].as_ptr(),
+            weights: scratch.sheared[met.start..].as_ptr(),
             steps: (1, stride),
             out: dr.data.wrapping_offset(at - (met.start * dr.width) as isize),
             stride: -(dr.width as isize),
@@ -527,7 +528,7 @@ impl Job<'_, '_> {
         unsafe {
             let distances = Strided(r.data.wrapping_offset(at), -(r.width as isize));
             into_queries.add(run.isa, distances, met);
-            into_r.add(run.isa, Strided(desk.scorer.shifted.as_ptr(), size as isize), rows.clone());
+            into_r.add(run.isa, Strided(scratch.scorer.shifted.as_ptr(), size as isize), rows.clone());
             self.pass_on(part, rows, 5);
         }
     }

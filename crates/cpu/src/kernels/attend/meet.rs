@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::sight::TILE;
+use super::mask::TILE;
 use super::tile::Tile;
 
 /// Tiles that narrow numbers are multiplied with at once. There the products take less time than what lies between them, and

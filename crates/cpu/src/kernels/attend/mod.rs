@@ -6,9 +6,9 @@
 //! The result of a query has the same bits whatever else is in the batch, however many workers there are, whether its
 //! row came alone or with others, and whether keys lie in rows or in pages. For this the arithmetic is fixed:
 //!
-//! 1. Keys come in tiles of [`TILE`](sight::TILE), counted from key 0 of their sequence, in order.
+//! 1. Keys come in tiles of [`TILE`](mask::TILE), counted from key 0 of their sequence, in order.
 //! 2. A score is one chain of multiply-adds over the head's numbers, times the scale, plus what the distance adds.
-//! 3. Exponentials are relative to a level, which a row's own scores raise (see `soften`). They are added in sixteen
+//! 3. Exponentials are relative to a level, which a row's own scores raise (see `online_softmax`). They are added in sixteen
 //!    lanes, key j in lane j mod 16, and in the end by [`Lanes::sum`](crate::lanes::Lanes::sum).
 //! 4. Each number of a mixture of values is one chain over the keys that the query sees; what it does not see is skipped,
 //!    and a tile of which it sees nothing changes nothing.
@@ -20,28 +20,30 @@
 //!
 //! # The files
 //!
-//! `sight` tells what a query sees; `tile` brings keys and values; `product` multiplies; `relative` adds what distance
+//! `mask` tells what a query sees; `tile` brings keys and values; `product` multiplies; `relative` adds what distance
 //! adds; `score` puts these together, for all of `forward`, `grad` and `show`; `walk` cuts the work into parts and leads
-//! a part over its tiles; `soften` and `differ` are the softmax and its gradient; `store` writes pages, in a `form` of three;
+//! a part over its tiles; `online_softmax` and `differ` are the softmax and its gradient; `store` writes pages, in a `form` of three;
 //! where the plan allows narrow numbers, `tiles` multiplies them, and on machines without, `words` keeps them so.
 
-mod differ;
 mod form;
 mod forward;
 mod grad;
 mod machine;
+mod mask;
 mod meet;
+mod online_softmax;
 mod product;
 mod relative;
 mod score;
 mod show;
-mod sight;
-mod soften;
+mod softmax_grad;
 mod store;
 mod tile;
 mod tiles;
 mod walk;
 mod words;
+
+use mask as sight;
 
 #[cfg(test)]
 mod tests;
@@ -65,7 +67,7 @@ pub(crate) fn grad_scratch(op: &AttendGrad, capacity: &Capacity) -> usize {
 
 /// Whether narrow numbers will do for the gradient of `op`, where there are tiles.
 pub(crate) fn has_narrow_grad(op: &AttendGrad) -> bool {
-    grad::is_narrow(&op.attend)
+    grad::is_bf16(&op.attend)
 }
 
 /// How many floats of scratch each worker needs for [`attend_show`].

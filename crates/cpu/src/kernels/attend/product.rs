@@ -8,7 +8,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 
 use super::machine::Machine;
-use super::sight::{TILE, bits_of, first_run, only_run};
+use super::mask::{TILE, bits_of, first_run, only_run};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};

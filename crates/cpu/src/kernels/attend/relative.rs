@@ -11,9 +11,9 @@ use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, Keys, Reach, Relative};
 
 use super::machine::Machine;
+use super::mask::TILE;
 use super::meet::STRETCH;
 use super::product::{Dots, ROWS, Wide};
-use super::sight::TILE;
 use super::tile::{Call, Part, group};
 use crate::dispatch;
 use crate::lanes::LANES;

@@ -6,12 +6,12 @@ use std::ops::Range;
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, KeySpan, Relative};
 
+use super::mask::{TILE, bits_of, first_run, vectors};
 use super::meet::STRETCH;
 use super::product::{Dots, Wide, Words};
 use super::relative::Bias;
-use super::sight::{TILE, bits_of, first_run, vectors};
 use super::tile::{Call, Part, Tile};
-use super::tiles::{self, Desk, Queries};
+use super::tiles::{self, AmxScratch, Queries};
 use crate::lanes::LANES;
 
 /// So many queries are worth a copy of the keys and values that they meet.
@@ -26,7 +26,7 @@ pub(super) struct Scorer<'s> {
     /// Turned keys, where they do not lie turned already, and values, where rows that lie far apart are read often.
     turned: &'s mut [f32],
     /// Where narrow numbers are multiplied, if they are.
-    desk: Option<Desk<'s>>,
+    desk: Option<AmxScratch<'s>>,
     pub bias: Bias<'s>,
     pub part: Part,
     /// The key at which the first row of the part's sequence stands.
@@ -57,7 +57,7 @@ impl<'s> Scorer<'s> {
     /// The inputs are valid for reads.
     pub unsafe fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
         let [queries, shifted, turned, lines, positions, narrow] = pieces;
-        let desk = Desk::new(call, narrow);
+        let desk = AmxScratch::new(call, narrow);
         let keys = if desk.is_some() { STRETCH } else { TILE };
         // SAFETY: the caller's promise.
         let bias = unsafe { Bias::new(call, keys, [lines, positions], rest) };

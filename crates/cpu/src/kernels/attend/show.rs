@@ -3,9 +3,9 @@
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, AttendShow, Shown};
 
+use super::mask::TILE;
+use super::online_softmax::{OnlineSoftmax, probabilities, total};
 use super::score::Scorer;
-use super::sight::TILE;
-use super::soften::{Soften, probabilities, total};
 use super::tile::{Call, Part, carve, carved};
 use super::walk::{Cut, MOST, QUERIES};
 use crate::context::Block;
@@ -84,7 +84,7 @@ unsafe fn show(
             scorer.walk(call, part, scores, |few| {
                 let sums = &mut sums[few.rows.start * LANES..few.rows.end * LANES];
                 let (scores, seen, levels) = (few.scores, few.seen, &mut levels[few.rows]);
-                Soften { scores, seen, levels, sums, mixed: &mut [], stride: 0, near }.run(isa);
+                OnlineSoftmax { scores, seen, levels, sums, mixed: &mut [], stride: 0, near }.run(isa);
             });
             total(isa, sums, &mut totals);
         }

@@ -20,8 +20,8 @@ use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
 use super::form::{Form, may_be_stored};
 use super::machine::Machine;
+use super::mask::TILE;
 use super::meet::{BLOCK, Met, STRETCH, TILES};
-use super::sight::TILE;
 use super::tile::{Call, Part, Tile, VECTORS, group};
 use crate::dispatch;
 use crate::isa::Isa;
@@ -100,7 +100,7 @@ pub(super) fn length(op: &Attend, queries: usize) -> usize {
 }
 
 /// Where a worker keeps what it multiplies.
-pub(super) struct Desk<'s> {
+pub(super) struct AmxScratch<'s> {
     /// The queries of the part times the scale, `[queries, depth / 2]`.
     queries: &'s mut [f32],
     /// Where they are already, row by row, and how far apart: then a last block that is not whole is all that was copied.
@@ -110,11 +110,11 @@ pub(super) struct Desk<'s> {
     /// Pages of a stretch, turned, or packed from rows.
     keys: &'s mut [f32],
     values: &'s mut [f32],
-    /// The registers, for as long as there is a desk.
+    /// The registers, for as long as there is a scratch.
     registers: machine::Registers,
 }
 
-impl<'s> Desk<'s> {
+impl<'s> AmxScratch<'s> {
     /// On [`length`] words, where tiles are used.
     pub fn new(call: &Call<'_>, words: &'s mut [f32]) -> Option<Self> {
         if Form::of(call.run, call.op) != Form::Tiles {
@@ -200,7 +200,7 @@ impl<'s> Desk<'s> {
                     // SAFETY: a page that holds one of the sequence's keys is there as a whole.
                     let words = depth(op.size) / 2;
                     // SAFETY: as above.
-                    unsafe { turn_keys(run.isa, (tile.keys[v], words, PAGE), op.size, k) };
+                    unsafe { transpose_keys(run.isa, (tile.keys[v], words, PAGE), op.size, k) };
                     tile.keys[v] = k.as_ptr();
                 }
                 continue;
@@ -215,7 +215,7 @@ impl<'s> Desk<'s> {
             unsafe {
                 let (keys, values) = (inputs[1].data.add(at), inputs[2].data.add(at));
                 if call.halves {
-                    turn_keys(run.isa, (keys, width, count.min(PAGE)), op.size, k);
+                    transpose_keys(run.isa, (keys, width, count.min(PAGE)), op.size, k);
                     if v % pages == 0 {
                         let count = count.min(pages * PAGE);
                         machine::pair_values((values, width, count), (op.size, pages), v_.as_mut_ptr());
@@ -247,7 +247,7 @@ impl<'s> Desk<'s> {
         let (words, steps) = (depth(call.op.size) / 2, depth(call.op.size) / DEPTH);
         if self.shape == Queries::Single {
             let pages = &tile.keys[..tile.live.div_ceil(PAGE)];
-            // SAFETY: the caller's promise; the desk has the registers for one query.
+            // SAFETY: the caller's promise; the scratch has the registers for one query.
             unsafe { self.registers.dots_of_one(self.queries.as_ptr(), pages, steps, scores.as_mut_ptr()) };
             return;
         }
@@ -261,7 +261,7 @@ impl<'s> Desk<'s> {
                 _ => (self.queries[(first + block) * words..].as_ptr(), words),
             };
             let out = scores[block * TILE..][..BLOCK * TILE].as_mut_ptr();
-            // SAFETY: the caller's promise; the desk has the registers.
+            // SAFETY: the caller's promise; the scratch has the registers.
             unsafe { self.registers.dots(queries, keys, steps, out) };
         }
     }
@@ -296,7 +296,7 @@ impl Gathered<'_> {
         let first = met.seen.start / shape.pages() * shape.pages();
         // SAFETY: the caller's promise.
         unsafe {
-            machine::soften(met, self, terms.as_mut_ptr());
+            machine::online_softmax(met, self, terms.as_mut_ptr());
             let from = machine::Terms {
                 first: terms.as_ptr().add(first * LANES / 2),
                 values: &pages[first..met.seen.end],
@@ -329,7 +329,7 @@ pub(super) unsafe fn pack_rows(
     let words = depth(size) / 2;
     debug_assert!(to.len() >= rows * words);
     // SAFETY: the caller's promise; there are as many words as the rows need.
-    unsafe { machine::narrow_rows(from, (rows, size), scale, (to.as_mut_ptr(), words)) };
+    unsafe { machine::quantize_rows(from, (rows, size), scale, (to.as_mut_ptr(), words)) };
 }
 
 /// Where head number `head` begins in a row, in words.
@@ -342,7 +342,7 @@ fn place_of(call: &Call<'_>, head: usize) -> usize {
 ///
 /// # Safety
 /// They are valid for reads.
-unsafe fn turn_keys(
+unsafe fn transpose_keys(
     isa: Isa,
     (from, stride, count): (*const f32, usize, usize),
     size: usize,
@@ -372,7 +372,7 @@ pub(super) unsafe fn store(
     unsafe {
         for i in 0..count {
             let key = (keys.add(i * stride), size);
-            machine::narrow_row(key, 1.0, (key_page.add((first + i) * words), words));
+            machine::quantize_row(key, 1.0, (key_page.add((first + i) * words), words));
         }
         if first == 0 {
             return machine::pack_values((values, stride, count), (size, 1), 1.0, value_page);

@@ -7,9 +7,9 @@ use glassformer_graph::Span;
 use glassformer_graph::ops::{Attend, Keys, Reach, Relative, Which};
 
 use super::form::Form;
+use super::mask::{Mask, SequenceMask, TILE, is_uniform, seen_tiles, vectors};
 use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::score::Scorer;
-use super::sight::{Scene, Sight, TILE, see_the_same, seen_tiles, vectors};
 use super::tile::{Call, Part, Tile, VECTORS, group};
 use crate::team::Worker;
 
@@ -21,9 +21,9 @@ pub(super) const QUERIES: usize = 128;
 /// kernels costs little beside so many.
 const FEW: usize = 24;
 /// The same for narrow numbers: two blocks of rows.
-const FEW_NARROW: usize = 32;
+const FEW_BF16: usize = 32;
 /// Rows of scores that there must be room for.
-pub(super) const MOST: usize = FEW_NARROW;
+pub(super) const MOST: usize = FEW_BF16;
 
 /// How a batch is cut into parts. How it is cut changes no bit of the result.
 #[derive(Clone, Copy)]
@@ -81,7 +81,7 @@ pub(super) fn look_together(call: &Call<'_>) -> bool {
     let Attend { keys, relative, .. } = *call.op;
     matches!(keys, Keys::Pages(Which::Crossing, _))
         && relative == Relative::None
-        && see_the_same(call.op)
+        && is_uniform(call.op)
         // There are registers of tiles for a single query, faster than a block of few were; four together were never measured.
         && Form::of(call.run, call.op) != Form::Tiles
 }
@@ -125,22 +125,22 @@ pub(super) struct Few<'a> {
 }
 
 /// What the rows of a part see.
-struct Sights<'s> {
+struct Masks<'s> {
     /// Those that differ.
-    of_rows: &'s [Sight],
+    of_rows: &'s [Mask],
     /// Whether the first one's is that of all.
     same: bool,
 }
 
-impl<'s> Sights<'s> {
+impl<'s> Masks<'s> {
     /// Room for those of a part: a caller's own, since moving it, or filling it, costs as much as a row that sees little.
-    const ROOM: [MaybeUninit<Sight>; QUERIES] = [const { MaybeUninit::uninit() }; QUERIES];
+    const ROOM: [MaybeUninit<Mask>; QUERIES] = [const { MaybeUninit::uninit() }; QUERIES];
 
-    fn new(scene: &Scene<'_>, part: &Part, room: &'s mut [MaybeUninit<Sight>; QUERIES]) -> Self {
-        let same = see_the_same(scene.op);
+    fn new(scene: &SequenceMask<'_>, part: &Part, room: &'s mut [MaybeUninit<Mask>; QUERIES]) -> Self {
+        let same = is_uniform(scene.op);
         let of_rows = &mut room[..if same { 1 } else { part.rows }];
-        for (i, sight) in of_rows.iter_mut().enumerate() {
-            sight.write(scene.sight(part.first + i));
+        for (i, mask) in of_rows.iter_mut().enumerate() {
+            mask.write(scene.mask(part.first + i));
         }
         // SAFETY: all of them were written.
         let of_rows = unsafe { std::slice::from_raw_parts(of_rows.as_ptr().cast(), of_rows.len()) };
@@ -171,13 +171,13 @@ impl Scorer<'_> {
         mut each: impl FnMut(Few<'_>),
     ) {
         let keys = call.keys_of(part.sequence);
-        let scene = Scene::new(call.op, call.run.batch, part.sequence, keys);
-        let mut room = Sights::ROOM;
-        let sights = Sights::new(&scene, &part, &mut room);
+        let scene = SequenceMask::new(call.op, call.run.batch, part.sequence, keys);
+        let mut room = Masks::ROOM;
+        let masks = Masks::new(&scene, &part, &mut room);
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
-        let few = if self.narrow().is_some() { FEW_NARROW } else { FEW };
-        for (start, globals) in seen_tiles(&scene, sights.of_rows) {
+        let few = if self.narrow().is_some() { FEW_BF16 } else { FEW };
+        for (start, globals) in seen_tiles(&scene, masks.of_rows) {
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(call, &keys, part.head / group(call.op), start) };
             // SAFETY: the caller's promise.
@@ -186,7 +186,7 @@ impl Scorer<'_> {
                 let rows = from..part.count().min(from + few);
                 let mut seen = [0; MOST];
                 let seen = &mut seen[..rows.len()];
-                sights.bits(&part, rows.clone(), (start, globals), seen);
+                masks.bits(&part, rows.clone(), (start, globals), seen);
                 if seen.iter().any(|&bits| bits != 0) {
                     // SAFETY: the scorer has met the tile.
                     unsafe { self.score(call, &tile, rows.clone(), (seen, scores)) };
@@ -210,12 +210,12 @@ impl Scorer<'_> {
         mut each: impl FnMut(Met<'_>),
     ) {
         let keys = call.keys_of(part.sequence);
-        let scene = Scene::new(call.op, call.run.batch, part.sequence, keys);
-        let mut room = Sights::ROOM;
-        let sights = Sights::new(&scene, &part, &mut room);
+        let scene = SequenceMask::new(call.op, call.run.batch, part.sequence, keys);
+        let mut room = Masks::ROOM;
+        let masks = Masks::new(&scene, &part, &mut room);
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
-        let mut left = seen_tiles(&scene, sights.of_rows).peekable();
+        let mut left = seen_tiles(&scene, masks.of_rows).peekable();
         while let Some(&(start, _)) = left.peek() {
             let first = start - start % STRETCH;
             let (mut found, mut tiles, mut count) = ([(0, 0); TILES], [Tile::NOWHERE; TILES], 0);
@@ -231,7 +231,7 @@ impl Scorer<'_> {
                 let mut seen = 0..0;
                 for (n, (&tile, bits)) in found[..count].iter().zip(&mut bits).enumerate() {
                     let bits = &mut bits[..rows.len()];
-                    sights.bits(&part, rows.clone(), tile, bits);
+                    masks.bits(&part, rows.clone(), tile, bits);
                     let of_tile = vectors(bits);
                     if !of_tile.is_empty() {
                         let start = if seen.is_empty() { n * VECTORS + of_tile.start } else { seen.start };

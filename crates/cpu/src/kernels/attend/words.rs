@@ -13,7 +13,7 @@ use glassformer_graph::PAGE;
 use super::machine::Machine;
 use crate::dispatch;
 use crate::isa::Isa;
-use crate::lanes::halves::{word, words};
+use crate::lanes::bf16::{word, words};
 use crate::lanes::{LANES, Lanes};
 
 /// Words of a page of keys.

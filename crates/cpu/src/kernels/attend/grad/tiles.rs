@@ -15,13 +15,13 @@ use std::ops::Range;
 
 use glassformer_graph::ops::{Attend, KeySpan};
 
-use super::super::sight::{Scene, TILE};
+use super::super::mask::{SequenceMask, TILE};
 use super::super::tile::{Call, Part, group};
 use super::super::tiles::machine::{pack_keys, pack_values};
 use super::super::tiles::{depth, pack_rows};
 use crate::context::Block;
 use crate::lanes::LANES;
-use crate::narrow::Tiles;
+use crate::lowp::Tiles;
 use square::{Square, add_turned, differ, turn};
 
 mod square;
@@ -36,7 +36,7 @@ const SQUARES: usize = CHUNK / SQUARE;
 const WORDS: usize = CHUNK / 2;
 
 /// The pieces of scratch of a worker. All numbers of a head are filled up to whole tiles.
-pub(super) struct Desk<'s> {
+pub(super) struct AmxGradScratch<'s> {
     /// Keys and values, `[keys, depth / 2]` words.
     keys: &'s mut [f32],
     values: &'s mut [f32],
@@ -72,11 +72,11 @@ pub(super) fn lengths(op: &Attend) -> [usize; 16] {
     ]
 }
 
-impl<'s> Desk<'s> {
+impl<'s> AmxGradScratch<'s> {
     pub fn new(pieces: [&'s mut [f32]; 16]) -> Self {
         let mut pieces = pieces.into_iter();
         let mut next = || pieces.next().unwrap_or_default();
-        let desk = Self {
+        let scratch = Self {
             keys: next(),
             values: next(),
             key_pairs: next(),
@@ -94,11 +94,11 @@ impl<'s> Desk<'s> {
             ds_pairs: next(),
             dq: next(),
         };
-        for piece in [&mut *desk.key_pairs, &mut *desk.query_pairs, &mut *desk.dy_pairs] {
+        for piece in [&mut *scratch.key_pairs, &mut *scratch.query_pairs, &mut *scratch.dy_pairs] {
             // Numbers behind the last of a head are never written.
             piece.fill(0.0);
         }
-        desk
+        scratch
     }
 }
 
@@ -110,7 +110,7 @@ pub(super) struct Job<'a, 'd, 's> {
     pub outputs: &'a [Block],
     /// dy · y of each row, for each head of a group.
     pub means: &'d [f32],
-    pub desk: &'d mut Desk<'s>,
+    pub scratch: &'d mut AmxGradScratch<'s>,
 }
 
 /// How much of a square is seen.
@@ -171,34 +171,34 @@ impl Job<'_, '_, '_> {
     /// Takes a chunk of keys, the first being this row: their sums are zero.
     unsafe fn load(&mut self, row: usize, count: usize, key_head: usize) {
         let Call { op, inputs, .. } = self.call;
-        let (desk, size, words) = (&mut *self.desk, op.size, depth(op.size) / 2);
+        let (scratch, size, words) = (&mut *self.scratch, op.size, depth(op.size) / 2);
         let at = row * inputs[1].width + key_head * size;
         let whole = count.next_multiple_of(SQUARE);
         // SAFETY: the caller's promise; there is room for a chunk.
         unsafe {
-            for (input, to) in [(1, &mut *desk.keys), (2, &mut *desk.values)] {
+            for (input, to) in [(1, &mut *scratch.keys), (2, &mut *scratch.values)] {
                 let from = (inputs[input].data.add(at).cast_const(), inputs[input].width);
                 pack_rows(from, (count, size), 1.0, &mut to[..count * words]);
                 to[count * words..whole * words].fill(0.0);
             }
             let from = (inputs[1].data.add(at).cast_const(), inputs[1].width, count);
-            pack_values(from, (size, CHUNK / LANES), 1.0, desk.key_pairs.as_mut_ptr());
-            for (tile, to) in desk
+            pack_values(from, (size, CHUNK / LANES), 1.0, scratch.key_pairs.as_mut_ptr());
+            for (tile, to) in scratch
                 .key_pairs
                 .chunks_exact(LANES * LANES)
-                .zip(desk.key_columns.chunks_exact_mut(LANES * LANES))
+                .zip(scratch.key_columns.chunks_exact_mut(LANES * LANES))
             {
                 turn(tile.as_ptr(), LANES, to.as_mut_ptr());
             }
         }
-        desk.dk[..whole * 2 * words].fill(0.0);
-        desk.dv[..whole * 2 * words].fill(0.0);
+        scratch.dk[..whole * 2 * words].fill(0.0);
+        scratch.dv[..whole * 2 * words].fill(0.0);
     }
 
     /// Writes the chunk's dk and dv.
     unsafe fn unload(&mut self, row: usize, count: usize, key_head: usize) {
         let size = self.call.op.size;
-        for (output, sums) in [(self.outputs[1], &*self.desk.dk), (self.outputs[2], &*self.desk.dv)] {
+        for (output, sums) in [(self.outputs[1], &*self.scratch.dk), (self.outputs[2], &*self.scratch.dv)] {
             for (j, sums) in sums.chunks_exact(depth(size)).take(count).enumerate() {
                 let at = (row + j) * output.width + key_head * size;
                 // SAFETY: these columns of the row are this item's alone.
@@ -234,14 +234,14 @@ impl Job<'_, '_, '_> {
         bits: &mut Bits,
     ) -> Option<[[Seen; SQUARES]; SQUARES]> {
         let Call { op, run, .. } = self.call;
-        let scene = Scene::new(op, run.batch, part.sequence, self.call.keys_of(part.sequence));
+        let scene = SequenceMask::new(op, run.batch, part.sequence, self.call.keys_of(part.sequence));
         let tiles = count.div_ceil(TILE);
         for tile in 0..tiles {
             let start = start + tile * TILE;
             if scene.may_see(part.first..part.first + part.rows, start) {
                 let globals = scene.globals(start);
                 for (i, bits) in bits[..part.rows].iter_mut().enumerate() {
-                    bits[tile] = scene.sight(part.first + i).bits(start, globals);
+                    bits[tile] = scene.mask(part.first + i).bits(start, globals);
                 }
             }
         }
@@ -267,12 +267,12 @@ impl Job<'_, '_, '_> {
     /// Packs the queries and dy of a part.
     unsafe fn take_queries(&mut self, part: &Part) {
         let Call { op, run, inputs, .. } = self.call;
-        let (desk, size) = (&mut *self.desk, op.size);
+        let (scratch, size) = (&mut *self.scratch, op.size);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let column = part.head * size;
         let pieces = [
-            (inputs[0], op.scale, &mut *desk.queries, &mut *desk.query_pairs),
-            (self.given[2], 1.0, &mut *desk.dy, &mut *desk.dy_pairs),
+            (inputs[0], op.scale, &mut *scratch.queries, &mut *scratch.query_pairs),
+            (self.given[2], 1.0, &mut *scratch.dy, &mut *scratch.dy_pairs),
         ];
         for (rows, scale, turned, pairs) in pieces {
             let from = rows.data.wrapping_add(start * rows.width + column).cast_const();
@@ -296,18 +296,18 @@ impl Job<'_, '_, '_> {
     fn clear(&mut self, k: usize, q: usize) {
         for row in k * SQUARE..(k + 1) * SQUARE {
             let words = row * WORDS + q * SQUARE / 2..row * WORDS + (q + 1) * SQUARE / 2;
-            self.desk.p[words.clone()].fill(0.0);
-            self.desk.ds[words].fill(0.0);
+            self.scratch.p[words.clone()].fill(0.0);
+            self.scratch.ds[words].fill(0.0);
         }
         for panel in 2 * q..2 * q + 2 {
-            self.desk.ds_pairs[(panel * WORDS + k * LANES) * LANES..][..LANES * LANES].fill(0.0);
+            self.scratch.ds_pairs[(panel * WORDS + k * LANES) * LANES..][..LANES * LANES].fill(0.0);
         }
     }
 
     /// Probabilities and gradients of the scores of a square.
     unsafe fn differentiate(&mut self, part: &Part, (k, q): (usize, usize), bits: Option<&Bits>) {
         let Call { op, run, .. } = self.call;
-        let (desk, words) = (&mut *self.desk, depth(op.size) / 2);
+        let (scratch, words) = (&mut *self.scratch, depth(op.size) / 2);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         // What is not there has no probability, as its logarithm is infinite.
         let (mut logs, mut means) = ([f32::INFINITY; SQUARE], [0.0; SQUARE]);
@@ -331,9 +331,10 @@ impl Job<'_, '_, '_> {
         let row = k * SQUARE;
         // SAFETY: the caller's promise; all pieces have room for a chunk.
         unsafe {
-            for (a, b, c) in
-                [(&*desk.keys, &*desk.queries, &mut *desk.s), (&*desk.values, &*desk.dy, &mut *desk.dp)]
-            {
+            for (a, b, c) in [
+                (&*scratch.keys, &*scratch.queries, &mut *scratch.s),
+                (&*scratch.values, &*scratch.dy, &mut *scratch.dp),
+            ] {
                 Square {
                     a: a.as_ptr().add(row * words),
                     a_line: words,
@@ -349,25 +350,26 @@ impl Job<'_, '_, '_> {
             }
             let at = row * WORDS + q * LANES;
             differ(
-                (desk.s.as_ptr(), desk.dp.as_ptr()),
+                (scratch.s.as_ptr(), scratch.dp.as_ptr()),
                 (&logs, &means, &masks),
-                (desk.p.as_mut_ptr().add(at), desk.ds.as_mut_ptr().add(at)),
-                desk.ds_pairs.as_mut_ptr().add((2 * q * WORDS + k * LANES) * LANES),
+                (scratch.p.as_mut_ptr().add(at), scratch.ds.as_mut_ptr().add(at)),
+                scratch.ds_pairs.as_mut_ptr().add((2 * q * WORDS + k * LANES) * LANES),
             );
         }
     }
 
     /// dv and dk of the chunk: for each key a sum over the queries.
     unsafe fn sum_over_queries(&mut self, seen: &[[Seen; SQUARES]; SQUARES]) {
-        let (desk, depth) = (&mut *self.desk, depth(self.call.op.size));
+        let (scratch, depth) = (&mut *self.scratch, depth(self.call.op.size));
         for (k, seen) in seen.iter().enumerate() {
             let squares = around(|q| seen[q] != Seen::Nothing);
             if squares.is_empty() {
                 continue;
             }
-            for (a, b, c) in
-                [(&*desk.p, &*desk.dy_pairs, &mut *desk.dv), (&*desk.ds, &*desk.query_pairs, &mut *desk.dk)]
-            {
+            for (a, b, c) in [
+                (&*scratch.p, &*scratch.dy_pairs, &mut *scratch.dv),
+                (&*scratch.ds, &*scratch.query_pairs, &mut *scratch.dk),
+            ] {
                 for panel in (0..depth / LANES).step_by(2) {
                     // SAFETY: the caller's promise; all pieces have room for a chunk.
                     unsafe {
@@ -392,7 +394,7 @@ impl Job<'_, '_, '_> {
     /// dq of the part: for each query a sum over the keys.
     unsafe fn sum_over_keys(&mut self, part: &Part, seen: &[[Seen; SQUARES]; SQUARES]) {
         let Call { op, run, .. } = self.call;
-        let (desk, depth) = (&mut *self.desk, depth(op.size));
+        let (scratch, depth) = (&mut *self.scratch, depth(op.size));
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let dq = self.outputs[0];
         let of_queries = |q: usize| around(|k| seen[k][q] != Seen::Nothing);
@@ -405,13 +407,13 @@ impl Job<'_, '_, '_> {
                 for panel in (0..depth / LANES).step_by(2) {
                     let tile = LANES * LANES;
                     Square {
-                        a: desk.key_columns.as_ptr().add((panel * SQUARES + squares.start) * tile),
+                        a: scratch.key_columns.as_ptr().add((panel * SQUARES + squares.start) * tile),
                         a_line: LANES,
                         a_step: tile,
-                        b: desk.ds_pairs.as_ptr().add((2 * q * WORDS + squares.start * LANES) * LANES),
+                        b: scratch.ds_pairs.as_ptr().add((2 * q * WORDS + squares.start * LANES) * LANES),
                         b_panel: WORDS * LANES,
                         steps: squares.len(),
-                        c: desk.dq.as_mut_ptr().add(panel * LANES * CHUNK + q * SQUARE),
+                        c: scratch.dq.as_mut_ptr().add(panel * LANES * CHUNK + q * SQUARE),
                         c_line: CHUNK,
                         fresh: true,
                     }
@@ -421,7 +423,7 @@ impl Job<'_, '_, '_> {
                     let rows = part.rows.saturating_sub(first).min(LANES);
                     let out = dq.data.wrapping_add((start + first) * dq.width + part.head * op.size);
                     for d in (0..op.size).step_by(LANES) {
-                        let from = desk.dq.as_ptr().add(d * CHUNK + first);
+                        let from = scratch.dq.as_ptr().add(d * CHUNK + first);
                         add_turned(
                             from,
                             (rows, LANES.min(op.size - d)),

@@ -18,7 +18,7 @@ use glassformer_tensor::{Random, Tolerance, compare};
 use crate::context::{Block, Context, PagesAt};
 use crate::isa::Isa;
 use crate::kernels::Call;
-use crate::narrow::{Coming, Dot};
+use crate::lowp::{Coming, Dot};
 use crate::team::{Team, Worker};
 
 /// Rows of numbers.

@@ -4,15 +4,15 @@
 
 use super::{BLOCK, DEPTH, Gathered, Met, PAGE, PANEL, Queries, TERMS, TILE, TILES, VECTORS};
 use crate::lanes::LANES;
-use crate::narrow::{Tiles, apart};
+use crate::lowp::{Tiles, apart};
 
 mod pack;
 mod terms;
 
-pub(super) use pack::{merge, narrow_row, narrow_rows, pair_values};
+pub(super) use pack::{merge, pair_values, quantize_row, quantize_rows};
 pub(crate) use pack::{pack_keys, pack_values};
+pub(super) use terms::online_softmax;
 pub(crate) use terms::power;
-pub(super) use terms::soften;
 
 /// The tile registers of this thread, configured for attention.
 pub(super) struct Registers(#[allow(dead_code)] Tiles);

@@ -38,11 +38,11 @@ pub(super) unsafe fn mix(_: &Terms<'_>, _: ((*mut f32, usize), bool), _: usize) 
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn narrow_row(_: (*const f32, usize), _: f32, _: (*mut f32, usize)) {
+pub(super) unsafe fn quantize_row(_: (*const f32, usize), _: f32, _: (*mut f32, usize)) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn narrow_rows(_: (*const f32, usize), _: (usize, usize), _: f32, _: (*mut f32, usize)) {
+pub(super) unsafe fn quantize_rows(_: (*const f32, usize), _: (usize, usize), _: f32, _: (*mut f32, usize)) {
     unreachable!("{NONE}")
 }
 
@@ -50,7 +50,7 @@ pub(super) unsafe fn pack_keys(_: (*const f32, usize, usize), _: usize, _: f32, 
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn soften(_: &Met<'_>, _: &mut Gathered<'_>, _: *mut f32) {
+pub(super) unsafe fn online_softmax(_: &Met<'_>, _: &mut Gathered<'_>, _: *mut f32) {
     unreachable!("{NONE}")
 }
 

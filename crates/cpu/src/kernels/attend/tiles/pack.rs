@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 
 use super::super::super::machine::Machine;
 use super::{DEPTH, PAGE, PANEL};
-use crate::lanes::halves::{self, in_turns, pair, together};
+use crate::lanes::bf16::{self, in_turns, pair, together};
 use crate::lanes::{Avx512, LANES};
 
 /// The first `some` lanes, at most sixteen.
@@ -38,7 +38,7 @@ unsafe fn some(row: *const f32, (d, size): (usize, usize)) -> __m512 {
 /// # Safety
 /// The machine has AVX-512 BW and BF16; the row is valid for reads, `to` for writes of a multiple of sixteen words.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn narrow_row((from, size): (*const f32, usize), scale: f32, (to, words): (*mut f32, usize)) {
+pub unsafe fn quantize_row((from, size): (*const f32, usize), scale: f32, (to, words): (*mut f32, usize)) {
     let scale = _mm512_set1_ps(scale);
     for step in 0..words / LANES {
         let d = step * DEPTH;
@@ -54,9 +54,9 @@ pub unsafe fn narrow_row((from, size): (*const f32, usize), scale: f32, (to, wor
 /// So many rows of `size` numbers, `stride` apart, times `scale`, in words, with zeros behind their ends.
 ///
 /// # Safety
-/// As for [`narrow_row`], for each.
+/// As for [`quantize_row`], for each.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn narrow_rows(
+pub unsafe fn quantize_rows(
     (from, stride): (*const f32, usize),
     (rows, size): (usize, usize),
     scale: f32,
@@ -64,7 +64,7 @@ pub unsafe fn narrow_rows(
 ) {
     for row in 0..rows {
         // SAFETY: the caller's promise.
-        unsafe { narrow_row((from.add(row * stride), size), scale, (to.add(row * words), words)) };
+        unsafe { quantize_row((from.add(row * stride), size), scale, (to.add(row * words), words)) };
     }
 }
 
@@ -85,7 +85,7 @@ pub unsafe fn pack_keys(
         // SAFETY: the caller's promise; a tile of keys is sixteen lines of sixteen words.
         unsafe {
             let (words, lines) = (narrowed.as_mut_ptr(), to.add(step * PAGE * LANES));
-            narrow_rows((from.add(d), stride), (count, some), scale, (words, LANES));
+            quantize_rows((from.add(d), stride), (count, some), scale, (words, LANES));
             Avx512::turn(words, LANES as isize, 0..count, LANES, lines);
         }
     }
@@ -115,7 +115,7 @@ pub unsafe fn pack_values(
                     }
                 }
                 let to = to.add(panel * pages * PANEL + pair * LANES);
-                _mm512_storeu_si512(to.cast(), halves::pair(rows));
+                _mm512_storeu_si512(to.cast(), bf16::pair(rows));
             }
         }
     }

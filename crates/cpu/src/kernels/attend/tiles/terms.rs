@@ -1,4 +1,4 @@
-//! From scores to terms: the running softmax of `soften.rs` where terms are rounded to eight bits.
+//! From scores to terms: the running softmax of `online_softmax.rs` where terms are rounded to eight bits.
 
 use std::arch::x86_64::{
     __m512, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_fmadd_ps,
@@ -9,9 +9,9 @@ use std::arch::x86_64::{
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
-use super::super::super::soften::{LEAST, POWER, SLACK};
+use super::super::super::online_softmax::{LEAST, POWER, SLACK};
 use super::{BLOCK, Gathered, Met, TERMS, TILE, TILES, VECTORS};
-use crate::lanes::halves::together;
+use crate::lanes::bf16::together;
 use crate::lanes::{Avx512, LANES, Lanes, exp};
 
 /// From scores to terms of the softmax, exp(score − level), in words; zero where a row sees nothing. Terms are added to the sums, lane
@@ -23,7 +23,7 @@ use crate::lanes::{Avx512, LANES, Lanes, exp};
 /// # Safety
 /// The machine has AVX-512 BW and BF16; there are scores of all rows and vectors that are seen, and words to write for them.
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
-pub unsafe fn soften(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: *mut f32) {
+pub unsafe fn online_softmax(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: *mut f32) {
     for row in 0..met.rows.len() {
         // SAFETY: the caller's promise.
         unsafe {
@@ -59,7 +59,7 @@ pub unsafe fn soften(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: *mut f32
 /// Writes the terms of a row, in words, and adds them to the sum.
 ///
 /// # Safety
-/// As for [`soften`].
+/// As for [`online_softmax`].
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
 unsafe fn terms_of_row(
@@ -99,7 +99,7 @@ fn is_sound(sum: __m512) -> bool {
 /// The largest score of a row. What is no number is passed over.
 ///
 /// # Safety
-/// As for [`soften`].
+/// As for [`online_softmax`].
 #[target_feature(enable = "avx512f")]
 unsafe fn largest(scores: *const f32, seen: &Range<usize>) -> f32 {
     let mut largest = _mm512_set1_ps(f32::NEG_INFINITY);

@@ -9,9 +9,9 @@ use std::f32::consts::LOG2_E;
 use super::super::super::machine::Machine;
 use super::super::super::tiles::machine::power;
 use super::{CHUNK, SQUARE, WORDS};
-use crate::lanes::halves::{pair, together};
+use crate::lanes::bf16::{pair, together};
 use crate::lanes::{Avx512, LANES, Lanes};
-use crate::narrow::apart;
+use crate::lowp::apart;
 
 /// 32 rows of A times 32 columns of B, added to C or put there. All distances are in words or numbers.
 pub(super) struct Square {

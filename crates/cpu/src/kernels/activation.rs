@@ -1,0 +1,119 @@
+//! The bends between two projections, alone and as gates, with their slopes: see [`crate::lanes::bend`] for the maths.
+#![allow(clippy::inline_always)] // see the rules in `lanes`
+
+use std::marker::PhantomData;
+
+use glassformer_graph::ops::Activation;
+
+use super::Call;
+use super::map::{One, Two, map_one, map_two};
+use super::row::{load, store};
+use super::split::over_numbers;
+use crate::dispatch;
+use crate::lanes::activation::{ActivationFn, with_activation};
+use crate::lanes::{LANES, Lanes};
+
+/// f(x).
+struct Value<B>(PhantomData<B>);
+/// f(g) · u.
+struct Gated<B>(PhantomData<B>);
+/// f′(x) · dy.
+struct Back<B>(PhantomData<B>);
+
+macro_rules! copy {
+    ($($name:ident),*) => {$(
+        impl<B> Clone for $name<B> { fn clone(&self) -> Self { *self } }
+        impl<B> Copy for $name<B> {}
+    )*};
+}
+copy!(Value, Gated, Back);
+
+impl<B: ActivationFn> One for Value<B> {
+    #[inline(always)]
+    fn at<L: Lanes>(self, x: L) -> L {
+        B::value(x)
+    }
+}
+
+impl<B: ActivationFn> Two for Gated<B> {
+    #[inline(always)]
+    fn at<L: Lanes>(self, g: L, u: L) -> L {
+        B::value(g) * u
+    }
+}
+
+impl<B: ActivationFn> Two for Back<B> {
+    #[inline(always)]
+    fn at<L: Lanes>(self, x: L, dy: L) -> L {
+        B::slope(x) * dy
+    }
+}
+
+/// `y = f(x)`.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn activate(act: Activation, call: Call<'_>) {
+    // SAFETY: the caller's promise.
+    with_activation!(call.run.bent(act), |B| unsafe { map_one(call, Value::<B>(PhantomData)) });
+}
+
+/// `dx = f′(x) ⊙ dy`.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn activate_grad(act: Activation, call: Call<'_>) {
+    // SAFETY: the caller's promise.
+    with_activation!(call.run.bent(act), |B| unsafe { map_two(call, Back::<B>(PhantomData)) });
+}
+
+/// `y = f(g) ⊙ u`.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn gate(act: Activation, call: Call<'_>) {
+    // SAFETY: the caller's promise.
+    with_activation!(call.run.bent(act), |B| unsafe { map_two(call, Gated::<B>(PhantomData)) });
+}
+
+/// `dg = f′(g) ⊙ u ⊙ dy`, `du = f(g) ⊙ dy`.
+///
+/// # Safety
+/// As [`Call`] says.
+pub(super) unsafe fn gate_grad(act: Activation, call: Call<'_>) {
+    let y = call.outputs[0];
+    over_numbers(call.worker, y.rows * y.width, |part| {
+        // SAFETY: `isa` is this machine's; the part lies within all blocks, and nobody else writes it.
+        unsafe {
+            let from = [0, 1, 2].map(|k: usize| call.inputs[k].data.add(part.start).cast_const());
+            let to = [0, 1].map(|k: usize| call.outputs[k].data.add(part.start));
+            with_activation!(call.run.bent(act), |B| dispatch!(call.run.isa, |L| gate_back::<L, B>(
+                from,
+                to,
+                part.len()
+            )));
+        }
+    });
+}
+
+/// # Safety
+/// The machine has `L`'s instructions; all pointers are valid for `n` numbers.
+#[inline(always)]
+unsafe fn gate_back<L: Lanes, B: ActivationFn>(
+    [g, u, dy]: [*const f32; 3],
+    [dg, du]: [*mut f32; 2],
+    n: usize,
+) {
+    let mut i = 0;
+    while i < n {
+        let some = LANES.min(n - i);
+        // SAFETY: `i + some ≤ n`.
+        unsafe {
+            let (gate, up) = (load::<L>(g.add(i), some), load::<L>(u.add(i), some));
+            let back = load::<L>(dy.add(i), some);
+            store(B::slope(gate) * up * back, dg.add(i), some);
+            store(B::value(gate) * back, du.add(i), some);
+        }
+        i += LANES;
+    }
+}

@@ -1,0 +1,378 @@
+//! The bends between two projections, lane by lane, with their slopes.
+
+use glassformer_graph::ops::Activation;
+
+use super::maths::polynomial;
+use super::{Lanes, erf, exp, sigmoid, tanh};
+
+/// A bend and its slope.
+pub(crate) trait ActivationFn {
+    /// f(x).
+    fn value<L: Lanes>(x: L) -> L;
+    /// f′(x).
+    fn slope<L: Lanes>(x: L) -> L;
+}
+
+pub(crate) struct Relu;
+pub(crate) struct Gelu;
+pub(crate) struct GeluTanh;
+pub(crate) struct Silu;
+pub(crate) struct Tanh;
+pub(crate) struct Sigmoid;
+
+impl ActivationFn for Relu {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        // SAFETY: `x` proves the instructions. In this order a NaN goes through.
+        unsafe { L::zero() }.max(x)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        // SAFETY: `x` proves the instructions.
+        unsafe { L::select(L::zero().less_than(x), L::splat(1.0), L::zero()) }
+    }
+}
+
+/// Φ(x), the normal distribution function.
+#[inline(always)]
+fn normal<L: Lanes>(x: L) -> L {
+    // SAFETY: `x` proves the instructions.
+    unsafe {
+        let half = L::splat(0.5);
+        half.fma(erf(x * L::splat(std::f32::consts::FRAC_1_SQRT_2)), half)
+    }
+}
+
+impl ActivationFn for Gelu {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        x * normal(x)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        const INVERSE_ROOT_TAU: f32 = 0.398_942_3;
+        // SAFETY: `x` proves the instructions.
+        let density = unsafe { exp(x * x * L::splat(-0.5)) * L::splat(INVERSE_ROOT_TAU) };
+        x.fma(density, normal(x))
+    }
+}
+
+/// √(2/π), and the cubic's factor.
+const ROOT: f32 = 0.797_884_6;
+const CUBIC: f32 = 0.044_715;
+
+/// tanh(√(2/π)(x + 0.044715 x³)).
+#[inline(always)]
+fn cubic_tanh<L: Lanes>(x: L) -> L {
+    // SAFETY: `x` proves the instructions.
+    unsafe { tanh((x * x * L::splat(CUBIC)).fma(x, x) * L::splat(ROOT)) }
+}
+
+impl ActivationFn for GeluTanh {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        // SAFETY: `x` proves the instructions.
+        let half = unsafe { L::splat(0.5) };
+        x * half.fma(cubic_tanh(x), half)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        // SAFETY: `x` proves the instructions.
+        unsafe {
+            let (half, one, t) = (L::splat(0.5), L::splat(1.0), cubic_tanh(x));
+            // (1 − t)(1 + t) keeps more of what is left near ±1 than 1 − t².
+            let steep = (one - t) * (one + t) * (x * x).fma(L::splat(3.0 * CUBIC), one);
+            (x * half).fma(steep * L::splat(ROOT), half.fma(t, half))
+        }
+    }
+}
+
+impl ActivationFn for Silu {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        x * sigmoid(x)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        // SAFETY: `x` proves the instructions.
+        let one = unsafe { L::splat(1.0) };
+        // 1 − σ(x) is σ(−x), which loses nothing where σ(x) is near 1.
+        sigmoid(x) * x.fma(sigmoid(-x), one)
+    }
+}
+
+impl ActivationFn for Tanh {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        tanh(x)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        // SAFETY: `x` proves the instructions.
+        let (one, t) = (unsafe { L::splat(1.0) }, tanh(x));
+        (one - t) * (one + t)
+    }
+}
+
+impl ActivationFn for Sigmoid {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        sigmoid(x)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        sigmoid(x) * sigmoid(-x)
+    }
+}
+
+/// An activation, as exact as it has to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActivationKind {
+    Relu,
+    Gelu,
+    GeluTanh,
+    /// Within 2e-4, and slopes of the first two within 4e-4, for a quarter of the work: what is rounded to eight bits next does not see the
+    /// difference.
+    NearGelu,
+    NearGeluTanh,
+    NearSilu,
+    Silu,
+    Tanh,
+    Sigmoid,
+}
+
+impl ActivationKind {
+    /// As near as numbers of 24 bits can be.
+    pub fn exact(act: Activation) -> Self {
+        match act {
+            Activation::Relu => Self::Relu,
+            Activation::Gelu => Self::Gelu,
+            Activation::GeluTanh => Self::GeluTanh,
+            Activation::Silu => Self::Silu,
+            Activation::Tanh => Self::Tanh,
+            Activation::Sigmoid => Self::Sigmoid,
+        }
+    }
+
+    /// As near as numbers of eight bits can be.
+    pub fn near(act: Activation) -> Self {
+        match act {
+            Activation::Gelu => Self::NearGelu,
+            Activation::GeluTanh => Self::NearGeluTanh,
+            Activation::Silu => Self::NearSilu,
+            Activation::Relu | Activation::Tanh | Activation::Sigmoid => Self::exact(act),
+        }
+    }
+}
+
+pub(crate) use ActivationKind as Bent;
+
+pub struct NearGelu;
+pub struct NearGeluTanh;
+pub struct NearSilu;
+
+/// max(x, 0) + t Q(t), where t is |x| up to `end`: there Q is 0, so that nothing is taken from large numbers.
+#[inline(always)]
+fn near<L: Lanes, const N: usize>(x: L, end: f32, q: [f32; N]) -> L {
+    // SAFETY: `x` proves the instructions. In this order a NaN goes through.
+    unsafe {
+        let t = L::splat(end).min(x.abs());
+        polynomial(t, q).fma(t, L::zero().max(x))
+    }
+}
+
+/// ½ + z P(z²), where z is x within ±4.5: a slope within 4e-4, and within 1e-4 of 0 or 1 beyond.
+#[inline(always)]
+fn near_slope<L: Lanes, const N: usize>(x: L, p: [f32; N]) -> L {
+    // SAFETY: `x` proves the instructions.
+    unsafe {
+        let z = L::splat(4.5).min(L::splat(-4.5).max(x));
+        let square = z * z;
+        polynomial(square, p).fma(z, L::splat(0.5))
+    }
+}
+
+impl ActivationFn for NearGelu {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        const Q: [f32; 7] =
+            [-0.5, 0.388_419_8, 0.046_818_81, -0.143_095_85, 0.058_805_8, -0.010_164_154, 6.614_407e-4];
+        near(x, 3.95, Q)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        const P: [f32; 9] = [
+            0.796_849_97,
+            -0.262_523_06,
+            0.056_451_42,
+            -0.007_941_768_5,
+            7.498_603e-4,
+            -4.689_437e-5,
+            1.852_412_8e-6,
+            -4.165_523e-8,
+            4.049_829_4e-10,
+        ];
+        near_slope(x, P)
+    }
+}
+
+impl ActivationFn for NearGeluTanh {
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        const Q: [f32; 7] =
+            [-0.5, 0.389_171_42, 0.044_293_65, -0.140_711_6, 0.057_867_225, -0.009_999_72, 6.508_924e-4];
+        near(x, 3.9, Q)
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        const P: [f32; 9] = [
+            0.796_622_34,
+            -0.263_110_1,
+            0.057_177_68,
+            -0.008_191_174,
+            7.904_269e-4,
+            -5.051_249e-5,
+            2.034_633e-6,
+            -4.652_762_4e-8,
+            4.588_342_5e-10,
+        ];
+        near_slope(x, P)
+    }
+}
+
+impl ActivationFn for NearSilu {
+    /// As [`near`], with a polynomial in 2t / 11 − 1: with one in t, which goes to 11, roundings would be seen.
+    #[inline(always)]
+    fn value<L: Lanes>(x: L) -> L {
+        const END: f32 = 11.0;
+        const Q: [f32; 11] = [
+            -0.004_064_353_6,
+            0.022_679_713,
+            -0.061_597_68,
+            0.102_239_5,
+            -0.132_624_52,
+            0.183_924_21,
+            -0.185_691_28,
+            0.025_054_963,
+            0.120_686_16,
+            -0.083_898_38,
+            0.013_291_686,
+        ];
+        // SAFETY: `x` proves the instructions. In this order a NaN goes through.
+        unsafe {
+            let t = L::splat(END).min(x.abs());
+            let u = t.fma(L::splat(2.0 / END), L::splat(-1.0));
+            polynomial(u, Q).fma(t, L::zero().max(x))
+        }
+    }
+
+    #[inline(always)]
+    fn slope<L: Lanes>(x: L) -> L {
+        Silu::slope(x)
+    }
+}
+
+/// `$body` with `$bend` the type of the activation.
+macro_rules! with_activation {
+    ($act:expr, |$bend:ident| $body:expr) => {
+        match $act {
+            $crate::lanes::activation::ActivationKind::Relu => {
+                type $bend = $crate::lanes::activation::Relu;
+                $body
+            }
+            $crate::lanes::activation::ActivationKind::Gelu => {
+                type $bend = $crate::lanes::activation::Gelu;
+                $body
+            }
+            $crate::lanes::activation::ActivationKind::GeluTanh => {
+                type $bend = $crate::lanes::activation::GeluTanh;
+                $body
+            }
+            $crate::lanes::activation::ActivationKind::NearGelu => {
+                type $bend = $crate::lanes::activation::NearGelu;
+                $body
+            }
+            $crate::lanes::activation::ActivationKind::NearGeluTanh => {
+                type $bend = $crate::lanes::activation::NearGeluTanh;
+                $body
+            }
+            $crate::lanes::activation::ActivationKind::NearSilu => {
+                type $bend = $crate::lanes::activation::NearSilu;
+                $body
+            }
+            $crate::lanes::activation::ActivationKind::Silu => {
+                type $bend = $crate::lanes::activation::Silu;
+                $body
+            }
+            $crate::lanes::activation::ActivationKind::Tanh => {
+                type $bend = $crate::lanes::activation::Tanh;
+                $body
+            }
+            $crate::lanes::activation::ActivationKind::Sigmoid => {
+                type $bend = $crate::lanes::activation::Sigmoid;
+                $body
+            }
+        }
+    };
+}
+pub(crate) use with_activation;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dispatch;
+    use crate::isa::Isa;
+    use crate::lanes::LANES;
+
+    #[test]
+    fn what_is_near_is_near_and_takes_nothing_from_large_numbers() {
+        for isa in Isa::available() {
+            for i in -2000_i32..=2000 {
+                let x = i as f32 / 100.0;
+                // SAFETY: `isa` is available.
+                let pairs = [Activation::Gelu, Activation::GeluTanh, Activation::Silu].map(|act| unsafe {
+                    let value = |bent: ActivationKind| {
+                        dispatch!(isa, |L| with_activation!(bent, |B| B::value(<L as Lanes>::splat(x))
+                            .to_array()[LANES - 1]))
+                    };
+                    (value(ActivationKind::exact(act)), value(ActivationKind::near(act)))
+                });
+                // SAFETY: as above.
+                let slopes = [Activation::Gelu, Activation::GeluTanh].map(|act| unsafe {
+                    let slope = |bent: ActivationKind| {
+                        dispatch!(isa, |L| with_activation!(bent, |B| B::slope(<L as Lanes>::splat(x))
+                            .to_array()[LANES - 1]))
+                    };
+                    (slope(ActivationKind::exact(act)), slope(ActivationKind::near(act)))
+                });
+                for (exact, near) in slopes {
+                    let bound = if x.abs() < 5.0 { 4e-4 } else { 1e-4 };
+                    assert!((exact - near).abs() < bound, "{isa}, the slope at {x}: {exact}, {near}");
+                }
+                for ((exact, near), end) in pairs.into_iter().zip([4.2, 4.2, 11.0]) {
+                    assert!((exact - near).abs() < 2e-4, "{isa}, {x}: {exact}, {near}");
+                    assert!(
+                        x.abs() < end || (near - x.max(0.0)).abs() <= 1e-5 * x.abs(),
+                        "{isa}, {x}: {near}"
+                    );
+                }
+            }
+            for bent in [ActivationKind::NearGelu, ActivationKind::NearGeluTanh, ActivationKind::NearSilu] {
+                // SAFETY: `isa` is available.
+                let nan = unsafe {
+                    dispatch!(isa, |L| with_activation!(bent, |B| B::value(<L as Lanes>::splat(f32::NAN))
+                        .to_array()[0]))
+                };
+                assert!(nan.is_nan(), "{isa}, {bent:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! One work item by vector registers: each patch is multiplied, then finished.
+
+use super::ahead::Ahead;
+use super::coming::Coming;
+use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
+use super::strips::Strips;
+use super::vector::Prepared;
+use super::{Dot, Format, Item, LINES, LowpGemm, SCALED, TILE, UNIT, WIDE, WIDEST, int4, vector};
+use crate::dispatch;
+use std::mem::MaybeUninit;
+use std::ops::{Range, RangeInclusive};
+
+/// So many rows take about as long to multiply by some units as these take to come from far: the next ones are asked for meanwhile. Fewer rows read B
+/// from front to back, eight at a time, and ask some tiles ahead of themselves; of more, the first do, and the others find B near.
+const ASKING: RangeInclusive<usize> = LINES / 2 + 1..=4 * LINES;
+/// Tiles along k from which on that pays: sums of shorter products are finished too often.
+const LONG: usize = 8;
+/// Units at a time then, which are near beside as many that come next.
+const NEAR: usize = 4;
+/// How often at least the sums of a patch pass along its tiles: each time something is asked for.
+const PASSES: usize = 4;
+/// Steps along k that are unpacked at once for one strip: sixteen tiles.
+const FEW_STEPS: usize = 4;
+
+/// Computes one item. The units of the one that is `next` are likely this thread's as well.
+///
+/// # Safety
+/// As for [`LowpGemm::run_item`]; the item lies inside the product, and `dot` is not AMX.
+pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Coming) {
+    if product.format == Format::Int4 {
+        #[cfg(target_arch = "x86_64")]
+        if reads_codes(dot, item.rows.len()) {
+            // SAFETY: the caller's promise.
+            return unsafe { by_coded_lines(product, dot, item, next) };
+        }
+        // SAFETY: the caller's promise.
+        return unsafe { by_unpacked_lines(product, dot, item) };
+    }
+    let (mut sums, mut prepared) = (Sums::ZERO, Prepared::PLACE);
+    let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
+    let asks =
+        ASKING.contains(&item.rows.len()) && product.tiles() >= LONG && vector::asks(dot, product.format);
+    for units in some_units(item, if asks { NEAR } else { most_units(product, item, WIDEST) }) {
+        for index in 0..product.blocks() {
+            let strips = strips(index);
+            let mut ahead =
+                if asks { look_ahead(&strips, item, (&units, index), next) } else { Ahead::NOTHING };
+            let panels = strips.panels(&units);
+            for row in strips.starts() {
+                let place = strips.place(row, &panels);
+                let first = strips.patch(row, panels.start, &raw mut sums);
+                // SAFETY: the caller's promise.
+                let a = unsafe { vector::left(dot, product.format, &first, &mut prepared) };
+                for panel in panels.clone().step_by(Shape::Wide.across()) {
+                    let column = (panel - panels.start) * LINES;
+                    let beyond = (!asks && row == item.rows.start).then(|| {
+                        let jump = jump(product, item, panel, next);
+                        Beyond { left: product.tiles() - strips.steps.start, jump }
+                    });
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        if strips.goes_on() {
+                            dispatch!(dot.isa(), |L| place.load::<L>(column, &raw mut sums));
+                        }
+                        let patch = Patch { a, beyond, ..first.at(panel - panels.start) };
+                        vector::multiply(dot, product.format, &patch, &mut ahead);
+                        place.store(column, &raw mut sums);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// What is asked for while these units of an item are multiplied over a block of k: that of the next block, of the next units, or of what comes
+/// behind the item.
+fn look_ahead(
+    strips: &Strips<'_>,
+    item: &Item,
+    (units, index): (&Range<usize>, usize),
+    next: Coming,
+) -> Ahead {
+    let product = strips.product;
+    let (next, tiles) = if index + 1 < product.blocks() {
+        (product.units_coming(units), product.block(index + 1))
+    } else if units.end < item.units.end {
+        let next = product.units_coming(&(units.end..item.units.end)).some(0, NEAR);
+        (next, next.first_block())
+    } else {
+        let next = next.some(0, NEAR);
+        (next, next.first_block())
+    };
+    let times = strips.starts().count() * units.len() * PASSES * strips.steps.len();
+    Ahead::of(&next, &next.lines(&tiles), times)
+}
+
+/// Units at a time: as many as stay near while many rows meet them, or one where few rows read it from front to back, block by block.
+fn most_units(product: &LowpGemm, item: &Item, most: usize) -> usize {
+    if item.rows.len() <= LINES && product.blocks() > 1 { 1 } else { most }
+}
+
+/// The units of an item, some at a time.
+fn some_units(item: &Item, most: usize) -> impl Iterator<Item = Range<usize>> + use<> {
+    let Range { start, end } = item.units;
+    (start..end).step_by(most).map(move |first| first..end.min(first + most))
+}
+
+/// Bytes from the end of a unit's first panel, of an item of `product`, to where the panels begin that are read behind the unit.
+fn jump(product: &LowpGemm, item: &Item, panel: usize, next: Coming) -> usize {
+    let from = product.b_panel(panel + 1);
+    next.behind(product, &item.units, panel / Shape::Wide.across()).start().addr().wrapping_sub(from.addr())
+}
+
+/// The same where B is in four bits: the tiles of four panels are unpacked, then multiplied. Where one strip is all there is, a few steps
+/// at a time, so that they stay in the nearest cache.
+///
+/// # Safety
+/// As for [`run`].
+unsafe fn by_unpacked_lines(product: &LowpGemm, dot: Dot, item: &Item) {
+    let (no_shift, mut nothing) = (Sums::ZERO, Ahead::NOTHING);
+    let mut unpacked = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
+    let (mut sums, mut prepared, to) = (Sums::ZERO, Prepared::PLACE, unpacked.as_mut_ptr().cast::<u8>());
+    let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
+    let one_strip = item.rows.len() <= LINES;
+    let most = if one_strip { FEW_STEPS } else { SCALED };
+    for units in some_units(item, if one_strip { 1 } else { WIDE }) {
+        for index in 0..product.blocks() {
+            let strips = strips(index);
+            for first in strips.steps.clone().step_by(most) {
+                let steps = first..strips.steps.end.min(first + most);
+                let (begins, ends) = (first == strips.steps.start, steps.end == strips.steps.end);
+                let of_panel = steps.len() * TILE;
+                // SAFETY: the caller's promise; columns are filled up to four panels, and there is room for so many units and steps.
+                unsafe {
+                    int4::unpack(dot.isa(), product, 4 * units.start..4 * units.end, &steps, to);
+                    for row in strips.starts() {
+                        let panels = strips.panels(&units);
+                        let patch = Patch {
+                            a: product.a_tile(row / LINES, first),
+                            stride: of_panel,
+                            goes_on: !begins,
+                            steps: steps.len(),
+                            ..strips.patch(row, panels.start, &raw mut sums)
+                        };
+                        let a = vector::left(dot, Format::Int8, &patch, &mut prepared);
+                        for panel in panels.step_by(Shape::Wide.across()) {
+                            let shift = strips.patch(row, panel, &raw mut sums).shift;
+                            let shift = if ends { shift } else { (&raw const no_shift).cast() };
+                            let b = to.add((panel - 4 * units.start) * of_panel);
+                            let patch = Patch { a, b, shift, ..patch };
+                            vector::multiply(dot, Format::Int8, &patch, &mut nothing);
+                            if ends {
+                                strips.place_of_one(row, panel).store(0, &raw mut sums);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Rows whose sums in sixteen bits take less than unpacking to memory alone does with AVX2.
+#[cfg(target_arch = "x86_64")]
+const FEW: usize = 4;
+
+/// Whether so many rows are multiplied by codes as they are: with VNNI a few, without it all, since sums in sixteen bits take less than
+/// those of integers in eight.
+#[cfg(target_arch = "x86_64")]
+fn reads_codes(dot: Dot, rows: usize) -> bool {
+    match dot {
+        Dot::Avx2 | Dot::Avx512 => true,
+        Dot::AvxVnni => rows <= FEW,
+        Dot::Avx512Vnni | Dot::Avx512Dot => rows <= LINES,
+        _ => false,
+    }
+}
+
+/// The same where nothing is unpacked to memory.
+///
+/// # Safety
+/// As for [`run`]; [`reads_codes`] is true of `dot` and the item's rows.
+#[cfg(target_arch = "x86_64")]
+unsafe fn by_coded_lines(product: &LowpGemm, dot: Dot, item: &Item, next: Coming) {
+    let mut sums = Sums::ZERO;
+    let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
+    for units in some_units(item, most_units(product, item, WIDE)) {
+        for index in 0..product.blocks() {
+            let strips = strips(index);
+            let panels = strips.panels(&units);
+            for row in strips.starts() {
+                let place = strips.place(row, &panels);
+                let first = strips.patch(row, panels.start, &raw mut sums);
+                for panel in panels.clone().step_by(Shape::Wide.across()) {
+                    let (number, jump) = (panel / Shape::Wide.across(), jump(product, item, panel, next));
+                    let (patch, column) = (first.at(panel - panels.start), (panel - panels.start) * LINES);
+                    // SAFETY: the caller's promise.
+                    unsafe {
+                        let unit = int4::Unit { product, patch, number, k: &strips.steps, jump };
+                        int4::multiply_unit(dot, &unit);
+                        place.store(column, &raw mut sums);
+                    }
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,452 @@
+//! Operands in `bf16` made at every step, of what changes at every step: the weights of a model that is trained, and rows that
+//! are added up over.
+//!
+//! A tile of B is a tile of A with rows for columns, four bytes at a time (see [`super`]). So there are two ways to make
+//! a tile, from lines of a row and from pairs of rows, and each of them gives A or B as it is and the other one turned.
+
+#[cfg(target_arch = "x86_64")]
+use super::Dot;
+use super::quantize::bf16_line;
+use super::{Format, LINE, LINES, TILE, TILE_FLOATS, padded};
+use crate::dispatch;
+use crate::isa::Isa;
+use crate::lanes::Lanes;
+use crate::lanes::bf16::word;
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::{Avx512, dispatch::on_avx512};
+
+/// What a matrix `[rows, width]`, row-major, becomes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Operand {
+    /// B with these rows: k is `rows`.
+    B,
+    /// B with these rows as its columns, as of a weight `[out, in]`: k is `width`.
+    BTransposed,
+    /// A with these rows as its columns: k is `rows`.
+    ATransposed,
+}
+
+/// The making of an operand, described: [`OperandPacker::run_part`] does a part of it, on any thread.
+#[derive(Clone, Copy, Debug)]
+pub struct OperandPacker {
+    /// What it becomes.
+    pub operand: Operand,
+    /// The rows of the matrix.
+    pub rows: usize,
+    /// Its columns.
+    pub width: usize,
+    /// Where it is.
+    pub from: OperandSource,
+    /// [`OperandPacker::len`] numbers, aligned to 64 bytes.
+    pub to: *mut f32,
+}
+
+// SAFETY: a description holds addresses and reads none; whoever calls `run_part` answers for them.
+unsafe impl Send for OperandPacker {}
+// SAFETY: as above.
+unsafe impl Sync for OperandPacker {}
+
+/// Where a matrix is. Both ways give the same operand.
+#[derive(Clone, Copy, Debug)]
+pub enum OperandSource {
+    /// At its first number; rows follow one another.
+    F32(*const f32),
+    /// Narrowed to `bf16`, as [`super::RowQuantizer`] writes it: half the bytes to read.
+    Bf16Tiles(*const f32),
+}
+
+/// A tile while it is made: sixteen lines of sixteen words.
+#[repr(align(64))]
+struct Tile([[u32; LINES]; LINES]);
+
+/// How tiles are made.
+trait Making {
+    /// Makes rows columns.
+    ///
+    /// # Safety
+    /// The machine has the instructions.
+    unsafe fn transpose(tile: &mut Tile);
+
+    /// Sixteen numbers and those below them, rounded, in turns.
+    ///
+    /// # Safety
+    /// The machine has the instructions; both are valid for sixteen reads.
+    #[inline(always)]
+    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
+        for (i, to) in line.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { *to = word(*low.add(i), *high.add(i)) };
+        }
+    }
+}
+
+impl OperandPacker {
+    /// How many `f32` the operand takes.
+    pub const fn len(operand: Operand, rows: usize, width: usize) -> usize {
+        let (k, across) = match operand {
+            Operand::B => (rows, padded(width)),
+            Operand::BTransposed => (width, padded(rows)),
+            Operand::ATransposed => (rows, width.next_multiple_of(LINES)),
+        };
+        across / LINES * Format::Bf16.tiles(k) * TILE_FLOATS
+    }
+
+    /// The number of independent work items.
+    pub fn parts(&self) -> usize {
+        match self.operand {
+            Operand::B | Operand::ATransposed => Format::Bf16.tiles(self.rows),
+            Operand::BTransposed => padded(self.rows) / LINES,
+        }
+    }
+
+    /// Does part number `part` on `isa`.
+    ///
+    /// # Safety
+    /// The machine has `isa`; `part < self.parts()`. The matrix is valid for reads and `to` for [`OperandPacker::len`] writes; they
+    /// do not overlap, and nobody else uses `to`, or writes the matrix, at the same time, except other parts.
+    pub unsafe fn run_part(&self, isa: Isa, part: usize) {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match isa {
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 if Dot::Avx512Dot.is_available() => x86::part(self, part),
+                #[cfg(target_arch = "x86_64")]
+                Isa::Avx512 => on_avx512(
+                    #[inline(always)]
+                    || self.part::<Avx512, x86::Registers>(part),
+                ),
+                Isa::Scalar | Isa::Neon | Isa::Avx2 => dispatch!(isa, |L| self.part::<L, Swaps>(part)),
+                #[cfg(not(target_arch = "x86_64"))]
+                Isa::Avx512 => unreachable!("this machine has no {isa}"),
+            }
+        }
+    }
+
+    /// # Safety
+    /// As for [`OperandPacker::run_part`].
+    #[inline(always)]
+    unsafe fn part<L: Lanes, M: Making>(&self, part: usize) {
+        let Self { operand, rows, width, .. } = *self;
+        // SAFETY: the caller's promise; all tiles lie inside the operand.
+        unsafe {
+            match operand {
+                Operand::BTransposed => {
+                    for step in 0..Format::Bf16.tiles(width) {
+                        let mut tile = self.lines::<L>(part, step);
+                        M::transpose(&mut tile);
+                        self.put(part * Format::Bf16.tiles(width) + step, &tile);
+                    }
+                }
+                Operand::B => {
+                    for panel in 0..padded(width) / LINES {
+                        self.put(panel * Format::Bf16.tiles(rows) + part, &self.pairs::<L, M>(part, panel));
+                    }
+                }
+                Operand::ATransposed => {
+                    for block in 0..width.div_ceil(LINES) {
+                        let mut tile = self.pairs::<L, M>(part, block);
+                        M::transpose(&mut tile);
+                        self.put(block * Format::Bf16.tiles(rows) + part, &tile);
+                    }
+                }
+            }
+        }
+    }
+
+    /// # Safety
+    /// The operand has a tile of this number.
+    #[inline(always)]
+    unsafe fn put(&self, number: usize, tile: &Tile) {
+        // SAFETY: the caller's promise.
+        unsafe { std::ptr::copy_nonoverlapping(tile, self.to.add(number * TILE_FLOATS).cast(), 1) };
+    }
+
+    /// Sixteen rows from `block` on, the 32 columns of `step`: a line of each row, with zeros beyond the edges.
+    ///
+    /// # Safety
+    /// As for [`OperandPacker::run_part`].
+    #[inline(always)]
+    unsafe fn lines<L: Lanes>(&self, block: usize, step: usize) -> Tile {
+        let depth = Format::Bf16.depth();
+        let mut tile = Tile([[0; LINES]; LINES]);
+        let some = depth.min(self.width.saturating_sub(step * depth));
+        for i in 0..LINES.min(self.rows.saturating_sub(block * LINES)) {
+            let row = block * LINES + i;
+            // SAFETY: the row and its columns lie inside the matrix.
+            unsafe {
+                match self.from {
+                    OperandSource::F32(from) => {
+                        let from = from.add(row * self.width + step * depth);
+                        bf16_line::<L>(from, some, tile.0[i].as_mut_ptr().cast());
+                    }
+                    OperandSource::Bf16Tiles(from) => tile.0[i] = *self.line(from, row, step),
+                }
+            }
+        }
+        tile
+    }
+
+    /// The line of a row in the narrowed matrix at `from`, number `step` along it.
+    #[inline(always)]
+    fn line(&self, from: *const f32, row: usize, step: usize) -> *const [u32; LINES] {
+        let tile = row / LINES * Format::Bf16.tiles(self.width) + step;
+        from.wrapping_add(tile * TILE_FLOATS + row % LINES * LINES).cast()
+    }
+
+    /// 32 rows from `step` on, the sixteen columns of `panel`: a line of each pair of rows, with zeros beyond the edges.
+    ///
+    /// # Safety
+    /// As for [`OperandPacker::run_part`].
+    #[inline(always)]
+    unsafe fn pairs<L: Lanes, M: Making>(&self, step: usize, panel: usize) -> Tile {
+        // SAFETY: the caller's promise.
+        unsafe {
+            match self.from {
+                OperandSource::F32(from) => self.pairs_of_rows::<L, M>(from, step, panel),
+                OperandSource::Bf16Tiles(from) => self.pairs_of_lines(from, step, panel),
+            }
+        }
+    }
+
+    /// [`OperandPacker::pairs`] of what is narrowed: halves of lines.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn pairs_of_lines(&self, from: *const f32, step: usize, panel: usize) -> Tile {
+        let mut tile = Tile([[0; LINES]; LINES]);
+        if panel * LINES >= self.width {
+            return tile;
+        }
+        let half = |row: usize| {
+            if row >= self.rows {
+                return [0; LINES];
+            }
+            // SAFETY: the row has a line here, and zeros behind its end.
+            unsafe { *self.line(from, row, panel / 2).cast::<[u16; LINES]>().add(panel % 2) }
+        };
+        for (pair, line) in tile.0.iter_mut().enumerate() {
+            let first = step * 2 * LINES + 2 * pair;
+            let (low, high) = (half(first), half(first + 1));
+            for (i, word) in line.iter_mut().enumerate() {
+                *word = u32::from(low[i]) | u32::from(high[i]) << 16;
+            }
+        }
+        tile
+    }
+
+    /// [`OperandPacker::pairs`] of a matrix at `from`.
+    ///
+    /// # Safety
+    /// As there.
+    #[inline(always)]
+    unsafe fn pairs_of_rows<L: Lanes, M: Making>(&self, from: *const f32, step: usize, panel: usize) -> Tile {
+        let Self { rows, width, .. } = *self;
+        let mut tile = Tile([[0; LINES]; LINES]);
+        let some = LINES.min(width.saturating_sub(panel * LINES));
+        let row = |index: usize| {
+            let mut numbers = [0.0_f32; LINES];
+            if index < rows && some > 0 {
+                // SAFETY: the row and its columns lie inside the matrix; the array has sixteen places.
+                unsafe {
+                    let line = from.add(index * width + panel * LINES);
+                    let numbers = numbers.as_mut_ptr();
+                    if some == LINES { L::load(line) } else { L::load_first(line, some) }.store(numbers);
+                }
+            }
+            numbers
+        };
+        for (pair, line) in tile.0.iter_mut().enumerate() {
+            let first = step * 2 * LINES + 2 * pair;
+            // SAFETY: the caller's promise; rows and arrays have sixteen numbers.
+            unsafe {
+                if some == LINES && first + 1 < rows {
+                    let low = from.add(first * width + panel * LINES);
+                    M::pair(low, low.add(width), line);
+                } else {
+                    M::pair(row(first).as_ptr(), row(first + 1).as_ptr(), line);
+                }
+            }
+        }
+        tile
+    }
+}
+
+/// Word by word.
+struct Swaps;
+
+impl Making for Swaps {
+    #[inline(always)]
+    unsafe fn transpose(tile: &mut Tile) {
+        for i in 0..LINES {
+            for j in 0..i {
+                let word = tile.0[i][j];
+                tile.0[i][j] = tile.0[j][i];
+                tile.0[j][i] = word;
+            }
+        }
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use super::{LINES, Making, OperandPacker, Tile};
+    use crate::lanes::{Avx512, bf16};
+    use std::arch::x86_64::{
+        __m512i, _mm512_load_si512, _mm512_loadu_ps, _mm512_setzero_si512, _mm512_shuffle_i32x4,
+        _mm512_store_si512, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
+        _mm512_unpacklo_epi64,
+    };
+
+    /// In sixteen registers of AVX-512.
+    pub(super) struct Registers;
+
+    /// The same, with the instruction that rounds.
+    struct Rounding;
+
+    /// [`OperandPacker::part`] with it.
+    ///
+    /// # Safety
+    /// As there; the machine has AVX-512 BF16.
+    #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+    pub(super) unsafe fn part(packer: &OperandPacker, part: usize) {
+        // SAFETY: the caller's promise.
+        unsafe { packer.part::<Avx512, Rounding>(part) };
+    }
+
+    /// [`Making::pair`].
+    ///
+    /// # Safety
+    /// As there.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
+        // SAFETY: the caller's promise; lines are aligned to 64 bytes.
+        unsafe {
+            let both = bf16::pair([_mm512_loadu_ps(low), _mm512_loadu_ps(high)]);
+            _mm512_store_si512(line.as_mut_ptr().cast(), both);
+        }
+    }
+
+    impl Making for Rounding {
+        #[inline(always)]
+        unsafe fn transpose(tile: &mut Tile) {
+            // SAFETY: the caller's promise.
+            unsafe { Registers::transpose(tile) };
+        }
+
+        #[inline(always)]
+        unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
+            // SAFETY: the caller's promise.
+            unsafe { pair(low, high, line) };
+        }
+    }
+
+    impl Making for Registers {
+        #[inline(always)]
+        unsafe fn transpose(tile: &mut Tile) {
+            // SAFETY: the caller's promise; lines are aligned to 64 bytes.
+            unsafe {
+                let zero = _mm512_setzero_si512();
+                let (mut pairs, mut fours): ([__m512i; LINES], [__m512i; LINES]) =
+                    ([zero; LINES], [zero; LINES]);
+                for i in 0..LINES / 2 {
+                    let a = _mm512_load_si512(tile.0[2 * i].as_ptr().cast());
+                    let b = _mm512_load_si512(tile.0[2 * i + 1].as_ptr().cast());
+                    pairs[2 * i] = _mm512_unpacklo_epi32(a, b);
+                    pairs[2 * i + 1] = _mm512_unpackhi_epi32(a, b);
+                }
+                // Register 4i + j: of each quarter, the four rows from 4i on at its column j.
+                for i in 0..LINES / 4 {
+                    for half in 0..2 {
+                        let (a, b) = (pairs[4 * i + half], pairs[4 * i + half + 2]);
+                        fours[4 * i + 2 * half] = _mm512_unpacklo_epi64(a, b);
+                        fours[4 * i + 2 * half + 1] = _mm512_unpackhi_epi64(a, b);
+                    }
+                }
+                for j in 0..LINES / 4 {
+                    let even = _mm512_shuffle_i32x4::<0x88>(fours[j], fours[4 + j]);
+                    let odd = _mm512_shuffle_i32x4::<0xdd>(fours[j], fours[4 + j]);
+                    let later_even = _mm512_shuffle_i32x4::<0x88>(fours[8 + j], fours[12 + j]);
+                    let later_odd = _mm512_shuffle_i32x4::<0xdd>(fours[8 + j], fours[12 + j]);
+                    let mut put = |line: usize, words: __m512i| {
+                        _mm512_store_si512(tile.0[line].as_mut_ptr().cast(), words);
+                    };
+                    put(j, _mm512_shuffle_i32x4::<0x88>(even, later_even));
+                    put(4 + j, _mm512_shuffle_i32x4::<0x88>(odd, later_odd));
+                    put(8 + j, _mm512_shuffle_i32x4::<0xdd>(even, later_even));
+                    put(12 + j, _mm512_shuffle_i32x4::<0xdd>(odd, later_odd));
+                }
+            }
+        }
+    }
+}
+
+const _: () = assert!(size_of::<Tile>() == TILE && TILE == LINES * LINE);
+
+#[cfg(test)]
+mod tests {
+    use super::super::{RowQuantizer, RowSource, Weight};
+    use super::*;
+    use glassformer_tensor::{Buffer, Random};
+
+    fn packed(operand: Operand, isa: Isa, from: OperandSource, rows: usize, width: usize) -> Vec<u32> {
+        let mut to = Buffer::zeros(OperandPacker::len(operand, rows, width));
+        to.fill(f32::NAN);
+        let packer = OperandPacker { operand, rows, width, from, to: to.as_mut_ptr() };
+        for part in (0..packer.parts()).rev() {
+            // SAFETY: the set is available, and both are as long as the packer says.
+            unsafe { packer.run_part(isa, part) };
+        }
+        to.iter().map(|x| x.to_bits()).collect()
+    }
+
+    #[test]
+    fn operands_are_what_weights_and_narrowed_rows_are() {
+        let mut random = Random::new(1);
+        let mut shapes: Vec<[usize; 2]> = (0..20).map(|_| [(); 2].map(|()| 1 + random.below(300))).collect();
+        shapes.extend([[1, 1], [16, 32], [64, 64], [33, 65]]);
+        for [rows, width] in shapes {
+            let mut matrix: Vec<f32> = (0..rows * width).map(|_| random.normal()).collect();
+            // What instructions may see otherwise: subnormal numbers, and none.
+            for odd in [1e-40, -1e-40, f32::NAN, f32::NEG_INFINITY, f32::MAX] {
+                matrix[random.below(rows * width)] = odd;
+            }
+            let other: Vec<f32> = (0..rows * width).map(|at| matrix[at % rows * width + at / rows]).collect();
+            let bits_of = |weight: Weight, k: usize, columns: usize| {
+                // SAFETY: a weight is that long.
+                let floats = unsafe {
+                    std::slice::from_raw_parts(weight.as_ptr(), Weight::len(Format::Bf16, k, columns))
+                };
+                floats.iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
+            };
+            let b = bits_of(Weight::from_rows(Format::Bf16, &matrix, rows, width), rows, width);
+            let b_transposed = bits_of(Weight::from_weight(Format::Bf16, &matrix, rows, width), width, rows);
+            let mut left = Buffer::zeros(RowQuantizer::len(Format::Bf16, width, rows));
+            let (from, to) = (other.as_ptr(), left.as_mut_ptr());
+            let from = RowSource::F32(from);
+            let quantizer =
+                RowQuantizer { format: Format::Bf16, rows: width, k: rows, from, stride: rows, to };
+            // SAFETY: every machine has this set, and the buffers are as long as the quantizer says.
+            (0..width).for_each(|row| unsafe { quantizer.run_row(Isa::Scalar, row) });
+            let left: Vec<u32> = left.iter().map(|x| x.to_bits()).collect();
+            // Lines of rows that are not there hold anything.
+            let mut narrowed = Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, width));
+            narrowed.fill(f32::NAN);
+            let (from, to) = (matrix.as_ptr(), narrowed.as_mut_ptr());
+            let from = RowSource::F32(from);
+            let quantizer = RowQuantizer { format: Format::Bf16, rows, k: width, from, stride: width, to };
+            // SAFETY: as above.
+            (0..rows).for_each(|row| unsafe { quantizer.run_row(Isa::Scalar, row) });
+            for isa in Isa::available() {
+                for from in [OperandSource::F32(matrix.as_ptr()), OperandSource::Bf16Tiles(narrowed.as_ptr())]
+                {
+                    let about = format!("[{rows}, {width}], {from:?} on {isa}");
+                    assert!(packed(Operand::B, isa, from, rows, width) == b, "{about}");
+                    assert!(packed(Operand::BTransposed, isa, from, rows, width) == b_transposed, "{about}");
+                    assert!(packed(Operand::ATransposed, isa, from, rows, width) == left, "{about}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,93 @@
+//! Steps in plain Rust.
+
+use super::Step;
+use crate::lowp::LINES;
+
+/// Sums of `bf16`, widened to `f32`: one product after the other, each rounded, and each sum.
+#[derive(Clone, Copy)]
+pub(super) struct Widened([f32; LINES]);
+
+/// A word as its two `bf16`: the earlier one is in the lower half.
+fn halves(word: u32) -> [f32; 2] {
+    [f32::from_bits(word << 16), f32::from_bits(word & 0xffff_0000)]
+}
+
+impl Step for Widened {
+    type Left = [f32; 2];
+    type Right = [u32; LINES];
+
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { *from.cast() })
+    }
+
+    unsafe fn zero() -> Self {
+        Self([0.0; LINES])
+    }
+
+    unsafe fn left(from: *const u32) -> [f32; 2] {
+        // SAFETY: the caller's promise.
+        halves(unsafe { *from })
+    }
+
+    unsafe fn right(line: *const u8) -> [u32; LINES] {
+        // SAFETY: the caller's promise.
+        unsafe { *line.cast() }
+    }
+
+    unsafe fn add(mut self, left: [f32; 2], right: [u32; LINES]) -> Self {
+        for (sum, word) in self.0.iter_mut().zip(right) {
+            let right = halves(word);
+            *sum += left[0] * right[0];
+            *sum += left[1] * right[1];
+        }
+        self
+    }
+
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { *to.cast() = self.0 };
+    }
+}
+
+/// Sums of integers.
+#[derive(Clone, Copy)]
+pub(super) struct Integers([i32; LINES]);
+
+impl Step for Integers {
+    type Left = [i8; 4];
+    type Right = [[i8; 4]; LINES];
+
+    unsafe fn load(from: *const f32) -> Self {
+        // SAFETY: the caller's promise.
+        Self(unsafe { *from.cast() })
+    }
+
+    unsafe fn zero() -> Self {
+        Self([0; LINES])
+    }
+
+    unsafe fn left(from: *const u32) -> [i8; 4] {
+        // SAFETY: the caller's promise.
+        unsafe { *from }.to_ne_bytes().map(u8::cast_signed)
+    }
+
+    unsafe fn right(line: *const u8) -> [[i8; 4]; LINES] {
+        // SAFETY: the caller's promise.
+        unsafe { *line.cast() }
+    }
+
+    unsafe fn add(mut self, left: [i8; 4], right: [[i8; 4]; LINES]) -> Self {
+        for (sum, right) in self.0.iter_mut().zip(right) {
+            for (a, b) in left.into_iter().zip(right) {
+                *sum += i32::from(a) * i32::from(b);
+            }
+        }
+        self
+    }
+
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { *to.cast() = self.0 };
+    }
+}
