@@ -1,4 +1,4 @@
-//! How near products of narrow numbers come to what the machine can do:
+//! How near products of low-precision numbers come to what the machine can do:
 //! `cargo run --release -p glassformer-cpu --example precision [rounds] [kinds of instructions]`.
 //!
 //! Large products are measured against tiles multiplied in registers alone, where there is AMX; products of few rows

@@ -99,8 +99,8 @@ unsafe fn add_up<L: Lanes>(from: *const f32, count: usize) -> f32 {
     }
 }
 
-/// Operations in a second of the instruction that multiplies narrow numbers, on registers alone, two for each multiply-add. None where
-/// they are widened first, or take several instructions: then multiply-adds of `f32` are as fast.
+/// Operations in a second of the instruction that multiplies low-precision numbers, on registers alone, two for each multiply-add. None where
+/// they are converted to `f32` first, or take several instructions: then multiply-adds of `f32` are as fast.
 ///
 /// # Panics
 /// If this machine does not have `dot`.

@@ -1,4 +1,4 @@
-//! A whole stack on narrow numbers: near `f32`, and the same bits alone, in a batch and on any number of threads.
+//! A whole stack on low-precision numbers: near `f32`, and the same bits alone, in a batch and on any number of threads.
 
 mod common;
 #[path = "common/layers.rs"]
@@ -202,7 +202,7 @@ fn gated(biased: bool, hidden: usize, shown: Shown) -> Result<Graph, Error> {
 
 #[test]
 fn a_gate_in_one_step_has_the_bits_of_two() {
-    // More than one block, and no whole number of tiles; so long that numbers are rounded, and can be halves or not.
+    // More than one block, and no whole number of tiles; so long that numbers are rounded, and can be `bf16` or not.
     let cases = [
         (1160, false, vec![(1, 3)]),
         (1160, true, vec![(1, 150), (2, 170)]),
@@ -244,9 +244,9 @@ fn weights_stay_wide_where_they_are_told_to() {
         let apart = all_kept.iter().zip(&wide).map(|(kept, wide)| difference(kept, wide));
         assert!(apart.fold(0.0, f32::max) < 5e-4);
         if precision == Precision::Int4 {
-            continue; // rows looked up there are narrow then, too
+            continue; // rows looked up there are in low precision then, too
         }
-        // Only the table of words is narrow, so the stack before it has the same bits.
+        // Only the table of words is in low precision, so the stack before it has the same bits.
         let table = cpu().with_precision(precision).keeping_wide(|name| name != "tokens");
         let found = outputs(&table, &batch);
         assert!(bits(&found[..1]) == bits(&all_kept[..1]) && bits(&found[1..]) != bits(&all_kept[1..]));

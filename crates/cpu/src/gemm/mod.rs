@@ -7,8 +7,8 @@
 //! several partial sums per element would be no faster here: the register tile already has enough chains in flight.)
 //!
 //! **Three levels.** A *register tile* of 8 rows × 48 columns is accumulated in registers over a block of k
-//! (`micro.rs`). Its 48 columns are a *sliver* of B, which is [`Packed`] so beforehand: a block of it stays near while a *band* of
-//! A, 128 rows at most, comes by in strips of eight, from L2, where it was packed (`strips.rs`, `tile.rs`). Bands and slivers make a
+//! (`micro.rs`). Its 48 columns are a *sliver* of B, which is [`Packed`] so beforehand: a block of it stays near while a *row block* of
+//! A, 128 rows at most, comes by in strips of eight, from L2, where it was packed (`strips.rs`, `tile.rs`). Row blocks and slivers make a
 //! *tile*, the work item of a thread. A product of up to eight rows reads B once, as fast as memory gives it, and A where it lies.
 //! `bench/notebook` has what was measured.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
@@ -36,11 +36,11 @@ pub const PANEL: usize = crate::lanes::LANES;
 const SLIVER: usize = 3;
 /// The most rows that go through k together.
 const BAND: usize = 128;
-/// The most steps of k for which a band of A is packed: 0.4 MB, which stay in L2.
+/// The most steps of k for which a row block of A is packed: 0.4 MB, which stay in L2.
 const DEPTH: usize = 768;
 /// The most steps of k between two visits to C: a sliver of so many is 74 KB.
 const BLOCK: usize = 384;
-/// The most numbers that a step of all strips of a band takes: eight for each six rows.
+/// The most numbers that a step of all strips of a row block takes: eight for each six rows.
 const PACKED_ROWS: usize = BAND.div_ceil(6) * 8;
 /// Rows, or columns, that are turned together, and not parted.
 const EIGHT: usize = 8;

@@ -7,7 +7,7 @@ use crate::epilogue::Region;
 use crate::lanes::LANES;
 use std::ops::Range;
 
-/// The part of C that [`run`] computes: a band of A, or less, under some slivers of B.
+/// The part of C that [`run`] computes: a row block of A, or less, under some slivers of B.
 pub(super) struct Tile {
     pub rows: Range<usize>,
     pub slivers: Range<usize>,
@@ -16,7 +16,7 @@ pub(super) struct Tile {
 /// Computes one tile.
 ///
 /// # Safety
-/// As for [`Gemm::run_tile`]; the tile lies inside the product, and has no more rows than a band.
+/// As for [`Gemm::run_tile`]; the tile lies inside the product, and has no more rows than a row block.
 #[inline(always)]
 pub(super) unsafe fn run<L: Registers>(product: &Gemm, tile: &Tile, scratch: &mut TileScratch<'_>) {
     // SAFETY: the caller's promise.

@@ -9,7 +9,7 @@ use super::split::over_rows;
 use crate::lowp;
 use crate::lowp::coded::{CodedGemm, Weight};
 
-/// `y = after(x Wᵀ + b)`. Inputs: x narrowed, W coded, perhaps b, perhaps what `after` reads; x had `k` columns.
+/// `y = after(x Wᵀ + b)`. Inputs: x quantized, W coded, perhaps b, perhaps what `after` reads; x had `k` columns.
 ///
 /// # Safety
 /// As [`Call`] says.

@@ -1,6 +1,6 @@
 //! A gate and what it gates in one step: `y = act(x Gᵀ + c) · (x Wᵀ + b)`.
 //!
-//! Inputs: x narrowed, G, W, perhaps c and b. Outputs: y, a place for the gate, and perhaps y narrowed for the products that alone read
+//! Inputs: x quantized, G, W, perhaps c and b. Outputs: y, a place for the gate, and perhaps y quantized for the products that alone read
 //! it; then y itself is only a place to work in.
 
 use std::ops::Range;
@@ -17,7 +17,7 @@ use crate::lowp::{self, Format, RowQuantizer, Store, coded};
 /// The most columns at a time, where they do not have to end with a block: what both products make of them stays in the cache.
 const COLUMNS: usize = 1024;
 
-/// With narrow numbers; x had `k` columns.
+/// With low-precision numbers; x had `k` columns.
 ///
 /// # Safety
 /// As [`Call`] says.
@@ -49,13 +49,13 @@ struct Pair<'a> {
     act: ActivationKind,
     /// What the second one writes.
     target: Store,
-    /// What y is narrowed to behind it, and where.
+    /// What y is quantized to behind it, and where.
     behind: Option<(Format, *mut f32)>,
     call: Call<'a>,
 }
 
 impl Pair<'_> {
-    /// The two products of some columns, and how the second is narrowed behind them, if it is. The gate has a place, and a distance
+    /// The two products of some columns, and how the second is quantized behind them, if it is. The gate has a place, and a distance
     /// between the rows there.
     fn of(
         &self,
@@ -99,7 +99,7 @@ impl Pair<'_> {
         unsafe { lowp_multiply(self.call, &products, next) };
         if let Some(quantizer) = quantizer {
             worker.barrier();
-            // SAFETY: the caller's promise; what is narrowed lies before a barrier.
+            // SAFETY: the caller's promise; what is quantized lies before a barrier.
             unsafe { quantize_rows(self.call, &quantizer) };
         }
     }

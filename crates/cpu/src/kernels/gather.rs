@@ -162,7 +162,7 @@ pub(super) unsafe fn sum_rows(call: Call<'_>) {
     });
 }
 
-/// The same of an x that is narrowed to `bf16`.
+/// The same of an x that is rounded to `bf16`.
 ///
 /// # Safety
 /// As [`Call`] says.

@@ -77,7 +77,7 @@ pub(crate) enum After {
     Nothing,
     /// f(x).
     Activate(Activation),
-    /// f(x), and x goes, narrowed to `bf16`, to the last output.
+    /// f(x), and x goes, rounded to `bf16`, to the last output.
     ActivateAndKeep(Activation),
     /// x + o, where o is a further input.
     Add,
@@ -85,7 +85,7 @@ pub(crate) enum After {
     Gate(Activation),
     /// f′(o) · x, where o is a further input.
     Slope(Activation),
-    /// The same, where o comes narrowed to `bf16`.
+    /// The same, where o comes rounded to `bf16`.
     NarrowSlope(Activation),
 }
 
@@ -95,7 +95,7 @@ pub(crate) enum OutputFormat {
     /// Nothing.
     #[default]
     F32,
-    /// It is narrowed for products in this format, which alone read it.
+    /// It is quantized for products in this format, which alone read it.
     Quantized(Format),
     /// It is an attention's, which reads it times this and rounded to `bf16`: so it is written, and nothing else.
     ScaledBf16(f32),
@@ -148,7 +148,7 @@ pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
     unsafe { multiply(call, &product, scratch) };
 }
 
-/// Rows narrowed for products. Input: x. Output: as [`RowFormat`] writes it.
+/// Rows quantized for products. Input: x. Output: as [`RowFormat`] writes it.
 ///
 /// # Safety
 /// As [`Call`] says; the output has room for all rows.
@@ -173,9 +173,9 @@ pub(super) unsafe fn quantize_rows(call: Call<'_>, quantizer: &RowQuantizer) {
     });
 }
 
-/// `y = after(x Wᵀ + b)` with narrow numbers. Inputs: x narrowed, W narrow, perhaps b, perhaps what `after` reads; x had `k`
-/// columns. Outputs: y, and y narrowed, if that is asked for; then y itself is only a place to work in. Perhaps what y
-/// was before `after`, too. Or y is halves alone.
+/// `y = after(x Wᵀ + b)` with low-precision numbers. Inputs: x quantized, W in low precision, perhaps b, perhaps what `after` reads; x had `k`
+/// columns. Outputs: y, and y quantized, if that is asked for; then y itself is only a place to work in. Perhaps what y
+/// was before `after`, too. Or y is `bf16` alone.
 ///
 /// # Safety
 /// As [`Call`] says.
@@ -224,8 +224,8 @@ pub(super) unsafe fn lowp_product(
 /// Numbers between the rows of a block: a line.
 pub(super) const PADDING: usize = 16;
 
-/// Some columns of a product, at the beginning of its C, and how they are narrowed from there to `to`. Nobody else reads them: where they are
-/// rounded to halves anyway, they are written so if they can be, and take half the cache.
+/// Some columns of a product, at the beginning of its C, and how they are quantized from there to `to`. Nobody else reads them: where they are
+/// rounded to `bf16` anyway, they are written so if they can be, and take half the cache.
 pub(super) fn piece(
     product: &lowp::LowpGemm,
     some: &Range<usize>,
@@ -245,9 +245,9 @@ pub(super) fn piece(
     (product, RowQuantizer { format, rows, k, from, stride, to })
 }
 
-/// C of a product narrowed for others, to `to`.
+/// C of a product quantized for others, to `to`.
 ///
-/// A worker alone computes it block by block, each in the same place: it is narrowed before it leaves the cache. Together
+/// A worker alone computes it block by block, each in the same place: it is quantized before it leaves the cache. Together
 /// workers share the columns, and then the rows.
 ///
 /// # Safety
@@ -256,7 +256,7 @@ unsafe fn product_by_blocks(call: Call<'_>, product: &lowp::LowpGemm, format: Fo
     let lowp::LowpGemm { rows, columns: k, .. } = *product;
     if call.worker.count > 1 {
         let (product, quantizer) = piece(product, &(0..k), (format, to));
-        // SAFETY: the caller's promise; rows are narrowed behind a barrier.
+        // SAFETY: the caller's promise; rows are quantized behind a barrier.
         unsafe {
             lowp_multiply(call, &[product], call.next);
             call.worker.barrier();
@@ -309,7 +309,7 @@ pub(super) unsafe fn lowp_multiply<const N: usize>(
     });
 }
 
-/// An operand of a product in `bf16`. Input: a matrix, or a matrix of this width narrowed. Output: as [`OperandPacker`] writes it.
+/// An operand of a product in `bf16`. Input: a matrix, or a matrix of this width quantized. Output: as [`OperandPacker`] writes it.
 ///
 /// # Safety
 /// As [`Call`] says; the output has room for the operand.
@@ -326,7 +326,7 @@ pub(super) unsafe fn pack_operand(operand: Operand, quantized: Option<usize>, ca
     });
 }
 
-/// `dW = dyᵀ x` in `bf16`. Inputs: dy with its columns for rows, x as B, and dy as it is, or narrowed: its rows are counted.
+/// `dW = dyᵀ x` in `bf16`. Inputs: dy with its columns for rows, x as B, and dy as it is, or quantized: its rows are counted.
 ///
 /// # Safety
 /// As [`Call`] says.

@@ -1,4 +1,4 @@
-//! Number by number: sums, products and bends. A map is a type, so that each becomes one loop without a branch.
+//! Number by number: sums, products and activations. A map is a type, so that each becomes one loop without a branch.
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use glassformer_graph::ops::{Dropout, Fill, Scale};

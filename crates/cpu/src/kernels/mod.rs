@@ -41,28 +41,28 @@ pub(crate) enum Kernel {
     Op(Op),
     /// Packs a value as the B of a product.
     Pack(Packs),
-    /// Narrows a value as the A of a product.
+    /// Quantizes a value as the A of a product.
     Quantize(RowFormat),
-    /// A norm, which narrows what it writes: a further output.
+    /// A norm, which quantizes what it writes: a further output.
     QuantizedNorm(Norm, RowFormat),
     /// Makes a value an operand of a product in `bf16`, where it changes at every run, or has its columns for rows. Where it comes
-    /// narrowed, this is its width.
+    /// quantized, this is its width.
     PackOperand(Operand, Option<usize>),
-    /// Sums over the rows of a value that comes narrowed to `bf16`.
+    /// Sums over the rows of a value that comes rounded to `bf16`.
     SumBf16Rows,
     /// A product, and what follows it: x, W packed, perhaps a bias, perhaps what follows reads.
     Product(After),
-    /// The same of what comes narrowed; x had `k` columns. Where what it writes goes to other such products alone, it narrows
+    /// The same of what comes quantized; x had `k` columns. Where what it writes goes to other such products alone, it quantizes
     /// that itself.
     LowpProduct { format: Format, k: usize, after: After, narrowed: OutputFormat },
-    /// The same with two weights, act(x Gᵀ) · x Wᵀ: x narrowed, G, W, perhaps both biases. What is behind y, and before y narrowed,
+    /// The same with two weights, act(x Gᵀ) · x Wᵀ: x quantized, G, W, perhaps both biases. What is behind y, and before y quantized,
     /// is a place for the gate.
     LowpGated { format: Format, k: usize, act: Activation, narrowed: OutputFormat },
-    /// An attention whose queries, keys and values come as halves, queries times the scale.
+    /// An attention whose queries, keys and values come as `bf16`, queries times the scale.
     Bf16Attend(Attend),
-    /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, or narrowed, for the number of its rows.
+    /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, or quantized, for the number of its rows.
     Bf16WeightGrad,
-    /// A product of x narrowed so and a weight in few bits, perhaps a bias, perhaps what follows reads; x had `k` columns.
+    /// A product of x quantized so and a weight in few bits, perhaps a bias, perhaps what follows reads; x had `k` columns.
     CodedProduct { coding: Coding, k: usize, after: After },
     /// The same with two weights, as [`Kernel::LowpGated`] has them.
     CodedGated { coding: Coding, k: usize, act: Activation },
@@ -105,7 +105,7 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Whether it multiplies by a narrow weight, its second input.
+    /// Whether it multiplies by a low-precision weight, its second input.
     pub fn has_narrow_weight(&self) -> bool {
         matches!(self, Self::LowpProduct { .. } | Self::LowpGated { .. })
     }
@@ -123,7 +123,7 @@ impl Kernel {
         }
     }
 
-    /// Whether each row that it writes depends on the rows of the same sequence: then it may be part of a band that is
+    /// Whether each row that it writes depends on the rows of the same sequence: then it may be part of a row block that is
     /// dealt out by sequences, which are those of this side. It is called with whole blocks, and told which sequences are
     /// meant.
     pub fn by_sequences(&self) -> Option<Side> {
@@ -201,9 +201,9 @@ pub(crate) struct Call<'a> {
     pub inputs: &'a [Block],
     /// What is written.
     pub outputs: &'a [Block],
-    /// Which row of the run the first row of the blocks is: not 0 where a worker goes through a band.
+    /// Which row of the run the first row of the blocks is: not 0 where a worker goes through a row block.
     pub first: usize,
-    /// Which sequences an attention is about, where a worker goes through a band; else all.
+    /// Which sequences an attention is about, where a worker goes through a row block; else all.
     pub sequences: Option<(usize, usize)>,
     /// What all steps of the run share.
     pub run: &'a Context<'a>,
@@ -236,7 +236,7 @@ pub(crate) enum Work {
     Numbers,
     /// With the numbers of its first input.
     First,
-    /// As a product of narrow numbers over `k` columns.
+    /// As a product of low-precision numbers over `k` columns.
     Lowp { k: usize },
     /// With the numbers that it writes: it reads as many rows of a table.
     Rows,
@@ -244,7 +244,7 @@ pub(crate) enum Work {
     OverColumns,
     /// As a product over the rows of its first input.
     OverRows,
-    /// As a product of narrow numbers over the rows of its third input.
+    /// As a product of low-precision numbers over the rows of its third input.
     LowpOverRows,
     /// With queries times keys.
     Pairs(Attend),
@@ -269,9 +269,9 @@ impl std::ops::Add for Effort {
 
 /// Multiplications in a unit of effort.
 const MULTIPLICATIONS: usize = 10;
-/// How many narrow weights are read in the time of one.
+/// How many low-precision weights are read in the time of one.
 const LOWP_SPEEDUP: usize = 3;
-/// Rows of narrow numbers that are multiplied while their weights are read: on tiles, and on vectors.
+/// Rows of low-precision numbers that are multiplied while their weights are read: on tiles, and on vectors.
 const LOWP_ROWS: [usize; 2] = [32, 16];
 
 impl Work {
@@ -318,7 +318,7 @@ pub(crate) enum Reads {
     Packed(usize, Packs),
     /// Its inputs, and then the rows of a sinusoid.
     Sinusoid(Sinusoid),
-    /// Its inputs, and then the angles to turn by.
+    /// Its inputs, and then the angles to rotate by.
     Angles(Rotate),
 }
 

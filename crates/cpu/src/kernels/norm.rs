@@ -82,7 +82,7 @@ impl Moments {
     }
 }
 
-/// Inputs x, γ and, for some kinds, β. Outputs y, and y narrowed, if it is.
+/// Inputs x, γ and, for some kinds, β. Outputs y, and y quantized, if it is.
 ///
 /// # Safety
 /// As [`Call`] says.

@@ -1,11 +1,11 @@
-//! The bends between two projections, lane by lane, with their slopes.
+//! The activations between two projections, lane by lane, with their slopes.
 
 use glassformer_graph::ops::Activation;
 
 use super::maths::polynomial;
 use super::{Lanes, erf, exp, sigmoid, tanh};
 
-/// A bend and its slope.
+/// An activation and its derivative.
 pub(crate) trait ActivationFn {
     /// f(x).
     fn value<L: Lanes>(x: L) -> L;

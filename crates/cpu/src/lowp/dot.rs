@@ -1,24 +1,24 @@
-//! Which instructions multiply narrow numbers on this machine, asked once, at run time.
+//! Which instructions multiply low-precision numbers on this machine, asked once, at run time.
 
 use crate::isa::Isa;
 use std::fmt;
 
-/// Instructions for products of narrow numbers, from the weakest to the strongest.
+/// Instructions for products of low-precision numbers, from the weakest to the strongest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Dot {
     /// Plain Rust, for any machine.
     Scalar,
-    /// NEON: `bf16` is widened; integers by `smull`, and then added up in pairs.
+    /// NEON: `bf16` is converted to `f32`; integers by `smull`, and then added up in pairs.
     Neon,
     /// NEON with its dot product, since 2017: integers by `sdot`; `bf16` as without it.
     NeonDot,
-    /// AVX2: `bf16` is widened; integers by `vpmaddubsw`, on absolute values so that nothing saturates.
+    /// AVX2: `bf16` is converted to `f32`; integers by `vpmaddubsw`, on absolute values so that nothing saturates.
     Avx2,
     /// AVX-VNNI, the integer part of the next but one on machines without AVX-512; `bf16` as with AVX2.
     AvxVnni,
-    /// AVX-512: `bf16` is widened; integers, too, to sixteen bits: `vpmaddwd`.
+    /// AVX-512: `bf16` is converted to `f32`; integers, too, to sixteen bits: `vpmaddwd`.
     Avx512,
-    /// AVX-512 VNNI, which came before its BF16: integers by `vpdpbusd`; `bf16` is widened.
+    /// AVX-512 VNNI, which came before its BF16: integers by `vpdpbusd`; `bf16` is converted to `f32`.
     Avx512Vnni,
     /// AVX-512 BF16 and VNNI: `vdpbf16ps` and `vpdpbusd`.
     Avx512Dot,

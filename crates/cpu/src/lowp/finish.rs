@@ -45,7 +45,7 @@ pub(super) type Rows = unsafe fn(place: &Place, column: usize, sums: *mut Sums, 
 /// Where the numbers of patches go that lie side by side, and how. Columns are counted from the first of them.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// The patches' part of C. Where C is tiles, its address is not used; where it is halves, they are there.
+    /// The patches' part of C. Where C is tiles, its address is not used; where it is `bf16`, they are there.
     pub part: Region,
     /// Numbers in a row of a patch's sums.
     pub width: usize,
@@ -55,7 +55,7 @@ pub(super) struct Place {
     pub bias: *const f32,
     /// One scale for each row, and one for each column, of integers.
     pub scales: [*const f32; 2],
-    /// Where the numbers of the other matrix are that follow, and how far apart its rows begin; where it is narrowed, its first tile.
+    /// Where the numbers of the other matrix are that follow, and how far apart its rows begin; where it is quantized, its first tile.
     pub other: (*const f32, usize),
     /// What C becomes.
     pub target: Store,
@@ -126,7 +126,7 @@ unsafe fn each<L: Lanes, N: Numbers, F: Follows>(
     let (rows, sums) = (from..to, sums.cast::<f32>());
     let (c, stride) = match place.target {
         Store::F32 | Store::Streaming => (place.part.c.wrapping_add(column), place.part.stride),
-        // Narrow numbers are made where the sums are.
+        // Low-precision numbers are made where the sums are.
         Store::Bf16Tiles(_) | Store::ScaledBf16(_) => (sums, place.width),
     };
     let mut at = 0;
@@ -232,7 +232,7 @@ fn line_of(place: &Place, column: usize, row: usize, tiles: *mut f32) -> *mut u1
 /// Rounds a row times `scale` to `bf16`, where it stands in C.
 ///
 /// # Safety
-/// As [`Rows`] says; the part is whole lines of halves.
+/// As [`Rows`] says; the part is whole lines of `bf16`.
 #[inline(always)]
 unsafe fn halve<L: Lanes>(place: &Place, column: usize, numbers: *mut f32, row: usize, scale: f32) {
     let (depth, columns) = (Format::Bf16.depth(), place.columns(column));
@@ -248,7 +248,7 @@ unsafe fn halve<L: Lanes>(place: &Place, column: usize, numbers: *mut f32, row: 
     }
 }
 
-/// [`square`] to tiles or halves, by the instruction that rounds.
+/// [`square`] to tiles or rows of `bf16`, by the instruction that rounds.
 ///
 /// # Safety
 /// As [`Rows`] says; the machine has AVX-512 BF16.

@@ -2,7 +2,7 @@
 //!
 //! Tiles are multiplied beside everything else that a core does, but a core has few tile registers more than it shows: it waits
 //! with whatever follows a multiplication until there is one free. So what else is to be done comes in small pieces, one behind
-//! each multiplication: a row of the patch before, which gets its bias and what follows and goes to C, and a few lines of B that are
+//! each multiplication: a row of the previous patch, which gets its bias and what follows and goes to C, and a few lines of B that are
 //! asked for, for the next block. Behind three steps, twelve multiplications, the same work is not hidden at all.
 
 use super::ahead::{Ahead, Ask};
@@ -88,7 +88,7 @@ struct Pipeline {
     tiles: Tiles,
     /// The sums of the patch at hand, and of the one before.
     sums: [*mut Sums; 2],
-    /// The patch before, if it is not finished.
+    /// The previous patch, if it is not finished.
     waiting: Option<Waiting>,
     /// Where tiles of B are unpacked to, if they are in four bits.
     unpacked: *mut u8,
@@ -121,7 +121,7 @@ struct Row<'a> {
     places: &'a [Place; 2],
     /// Which of them is that of these.
     place: usize,
-    /// How many rows of the patch before are finished behind a step: so all of them are behind the last.
+    /// How many rows of the previous patch are finished behind a step: so all of them are behind the last.
     each: usize,
 }
 
@@ -238,7 +238,7 @@ impl Pipeline {
     /// As for [`run`].
     unsafe fn finish(&mut self, places: &[Place; 2]) {
         if let Some(Waiting { place, column, rows, finish }) = self.waiting.take() {
-            // SAFETY: the caller's promise; the second sums are those of the patch before.
+            // SAFETY: the caller's promise; the second sums are those of the previous patch.
             unsafe { finish(&places[place], column, self.sums[1], 0, rows) };
         }
     }

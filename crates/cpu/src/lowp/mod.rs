@@ -1,4 +1,4 @@
-//! The matrix product C = A·B + bias with narrow numbers: `bf16`, or integers of eight or four bits. A half to an eighth of the bytes, and
+//! The matrix product C = A·B + bias with low-precision numbers: `bf16`, or integers of eight or four bits. A half to an eighth of the bytes, and
 //! on machines with AMX sixteen and thirty-two times the multiplications of `f32`.
 //!
 //! **Three formats.** [`Format::Bf16`] rounds weights and activations to the upper half of an `f32` and sums in `f32`.
@@ -9,7 +9,7 @@
 //!
 //! **One layout for all machines.** Everything is cut into *tiles* of sixteen lines of 64 bytes, as AMX wants it. A line
 //! of A is one row's next 32 `bf16` or 64 integers; a line of B is sixteen columns, each with its next two or four
-//! numbers, which is also what one step of `vdpbf16ps` or `vpdpbusd` takes. A is narrowed once ([`RowQuantizer`]) for all
+//! numbers, which is also what one step of `vdpbf16ps` or `vpdpbusd` takes. A is quantized once ([`RowQuantizer`]) for all
 //! products that read it, B when a model is prepared ([`Weight`]). What goes beyond the edges is zero in B.
 //!
 //! **What has the same bits.** Every C[i, j] is one sum over k in one order, whatever the rows in the call, the cut and
@@ -90,7 +90,7 @@ const SMALLEST: usize = 2 << 20;
 /// every line would be fetched from memory only to be overwritten.
 const MOST_NEAR: usize = 8 << 20;
 
-/// How narrow numbers are written.
+/// How low-precision numbers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// The upper half of an `f32`: eight bits of precision, the same range.
@@ -105,7 +105,7 @@ impl Format {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Bf16, Self::Int8, Self::Int4];
 
-    /// What A is narrowed to.
+    /// What A is quantized to.
     #[must_use]
     pub const fn of_rows(self) -> Self {
         match self {
@@ -204,7 +204,7 @@ pub enum Store {
     Streaming,
     /// Of a product in `bf16` that only others read: their A, as [`RowQuantizer`] would write it from C. `c` is not used then.
     Bf16Tiles(*mut f32),
-    /// C times this, rounded to `bf16`, row by row to `c`, where `c_stride` counts halves. There are whole lines of them, and no
+    /// C times this, rounded to `bf16`, row by row to `c`, where `c_stride` counts `bf16`. There are whole lines of them, and no
     /// more than one block of k.
     ScaledBf16(f32),
 }
@@ -311,7 +311,7 @@ impl LowpGemm {
         Self { some: [first, end.min(self.some[1])], ..*self }
     }
 
-    /// Whether it can become halves: whole lines of them, and one block of k.
+    /// Whether it can become `bf16`: whole lines of them, and one block of k.
     pub fn fits_halves(&self) -> bool {
         self.columns.is_multiple_of(LINE / 2) && self.format.blocks(self.k) == 1
     }

@@ -186,7 +186,7 @@ impl OperandPacker {
         tile
     }
 
-    /// The line of a row in the narrowed matrix at `from`, number `step` along it.
+    /// The line of a row in the quantized matrix at `from`, number `step` along it.
     #[inline(always)]
     fn line(&self, from: *const f32, row: usize, step: usize) -> *const [u32; LINES] {
         let tile = row / LINES * Format::Bf16.tiles(self.width) + step;
@@ -208,7 +208,7 @@ impl OperandPacker {
         }
     }
 
-    /// [`OperandPacker::pairs`] of what is narrowed: halves of lines.
+    /// [`OperandPacker::pairs`] of what is quantized: halves of lines.
     ///
     /// # Safety
     /// As there.

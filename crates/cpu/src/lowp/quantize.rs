@@ -28,7 +28,7 @@ const ROUNDED: RangeInclusive<usize> = 2049..=4096;
 /// The largest integer; the range is symmetric.
 const LARGEST: f32 = 127.0;
 
-/// The narrowing of rows, described: [`RowQuantizer::run_row`] narrows one of them, on any thread.
+/// How rows are quantized: [`RowQuantizer::run_row`] quantizes one of them, on any thread.
 #[derive(Clone, Copy, Debug)]
 pub struct RowQuantizer {
     /// What they become.
@@ -45,7 +45,7 @@ pub struct RowQuantizer {
     pub to: *mut f32,
 }
 
-/// Numbers that are to be narrowed.
+/// Numbers that are to be quantized.
 #[derive(Clone, Copy, Debug)]
 pub enum RowSource {
     /// In `f32`.
@@ -60,7 +60,7 @@ unsafe impl Send for RowQuantizer {}
 unsafe impl Sync for RowQuantizer {}
 
 impl RowQuantizer {
-    /// How many `f32` so many narrowed rows take: whole tiles, and for integers a scale for each row and block of k.
+    /// How many `f32` so many quantized rows take: whole tiles, and for integers a scale for each row and block of k.
     pub const fn len(format: Format, rows: usize, k: usize) -> usize {
         let scales = match format {
             Format::Bf16 => 0,
@@ -74,7 +74,7 @@ impl RowQuantizer {
         format.is_integers() && ROUNDED.contains(&k)
     }
 
-    /// Narrows row number `row` on `isa`.
+    /// Quantizes row number `row` on `isa`.
     ///
     /// # Safety
     /// The machine has `isa`; `row < self.rows`. The rows are valid for reads and `to` for [`RowQuantizer::len`] writes; they
@@ -120,7 +120,7 @@ impl RowQuantizer {
     }
 }
 
-/// The sums over rows that were narrowed to `bf16`, described: [`RowSum::run_part`] does some columns, on any thread. Each sum goes
+/// The sums over rows that were rounded to `bf16`, described: [`RowSum::run_part`] does some columns, on any thread. Each sum goes
 /// row by row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSum {
@@ -177,7 +177,7 @@ impl RowSum {
     }
 }
 
-/// Narrows some numbers into the lines from `first` on, one in each tile, and gives their scale: of a `bf16`, 1.
+/// Quantizes some numbers into the lines from `first` on, one in each tile, and gives their scale: of a `bf16`, 1.
 ///
 /// # Safety
 /// The machine has `isa`; there are that many tiles, and nobody else uses these lines.

@@ -1,19 +1,19 @@
-//! The two ways in which rows of activations are narrowed.
+//! The two ways in which rows of activations are quantized.
 
 use super::{Format, RowQuantizer, RowSource, coded};
 use crate::isa::Isa;
 
-/// What rows of activations are narrowed for.
+/// What rows of activations are quantized for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RowFormat {
-    /// Products of narrow numbers.
+    /// Products of low-precision numbers.
     Lowp(Format),
     /// Products of weights in few bits.
     Coded,
 }
 
 impl RowFormat {
-    /// How many `f32` so many narrowed rows of `k` numbers take.
+    /// How many `f32` so many quantized rows of `k` numbers take.
     pub fn floats(self, rows: usize, k: usize) -> usize {
         match self {
             Self::Lowp(format) => RowQuantizer::len(format, rows, k),
@@ -21,7 +21,7 @@ impl RowFormat {
         }
     }
 
-    /// Narrows row number `row` of `rows` rows of `k` numbers, one after the other from `from` on.
+    /// Quantizes row number `row` of `rows` rows of `k` numbers, one after the other from `from` on.
     ///
     /// # Safety
     /// As for [`RowQuantizer::run_row`].

@@ -13,7 +13,7 @@ use crate::isa::Isa;
 use std::ops::Range;
 
 impl LowpGemm {
-    /// How many blocks of k there are. Between two of them C must hold the sums, so there is one where C is narrow.
+    /// How many blocks of k there are. Between two of them C must hold the sums, so there is one where C is in low precision.
     pub(super) fn blocks(&self) -> usize {
         match self.format {
             Format::Bf16 if !matches!(self.target, Store::F32 | Store::Streaming) => 1,

@@ -27,7 +27,7 @@ impl Table {
         (width + 4).next_multiple_of(LINE)
     }
 
-    /// From numbers `[rows, width]`, narrowed as [`super::Weight::from_weight`] narrows them.
+    /// From numbers `[rows, width]`, quantized as [`super::Weight::from_weight`] quantizes them.
     pub fn from_weight(numbers: &[f32], width: usize) -> Self {
         let rows = numbers.len() / width.max(1);
         let mut data = Buffer::to_write(Self::len(rows, width));

@@ -1,4 +1,4 @@
-//! Products of narrow numbers against their naive twins, and against themselves cut differently.
+//! Products of low-precision numbers against their naive twins, and against themselves cut differently.
 
 use super::*;
 use crate::epilogue::Other;
@@ -128,7 +128,7 @@ impl Case {
         }
     }
 
-    /// C narrowed by the kernels, and C as they write it else, narrowed afterwards.
+    /// C quantized by the kernels, and C as they write it else, quantized afterwards.
     fn found_narrow(&self, (format, dot): (Format, Dot), then: Then, random: &mut Random) -> [Buffer; 2] {
         let (rows, columns, isa) = (self.rows, self.columns, dot.isa());
         let c = self.found_then((format, dot), 0..rows, then, random);

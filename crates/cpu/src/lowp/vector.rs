@@ -82,7 +82,7 @@ impl Prepared {
 }
 
 /// A of a patch as `dot` wants it, in `place` if that is not as it is. `vpdpbusd` multiplies integers without signs by those with signs: for it,
-/// A is made 128 more than it is. AVX-512 without that multiplies in sixteen bits, so A is widened.
+/// A is made 128 more than it is. AVX-512 without that multiplies in sixteen bits, so A is converted to `f32`.
 ///
 /// # Safety
 /// The machine has `dot`; as [`Patch`] says.
@@ -192,7 +192,7 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, ahead: &m
 }
 
 /// What one instruction of `dot` multiplies, so many times on registers alone: the multiply-adds that were done. None where numbers
-/// are widened first, or take several instructions; and for AMX, which is no vector's.
+/// are converted to `f32` first, or take several instructions; and for AMX, which is no vector's.
 ///
 /// # Safety
 /// The machine has `dot`.

@@ -1,4 +1,4 @@
-//! B, narrowed and laid out once, for weights that do not change.
+//! B, quantized and laid out once, for weights that do not change.
 
 use super::quantize::quantize_row;
 use super::{Format, LINE, LINES, TILE_FLOATS, int4, padded};
@@ -8,7 +8,7 @@ use crate::lanes::Lanes;
 use glassformer_tensor::{Buffer, CodedRow, Coding};
 use std::ops::Range;
 
-/// A narrow B: its tiles, panel by panel of sixteen columns; with integers then the scale of each column, and for each block
+/// A low-precision B: its tiles, panel by panel of sixteen columns; with integers then the scale of each column, and for each block
 /// of k -128 times the sum of each column's integers.
 ///
 /// The last is for `vpdpbusd`, which takes A without a sign: 128 is added to it, and taken away here.
@@ -21,7 +21,7 @@ pub struct Weight {
 }
 
 impl Weight {
-    /// How many `f32` a narrow B of `k` rows and `columns` columns takes.
+    /// How many `f32` a low-precision B of `k` rows and `columns` columns takes.
     pub const fn len(format: Format, k: usize, columns: usize) -> usize {
         let each = match format {
             Format::Bf16 => 0,
@@ -32,7 +32,7 @@ impl Weight {
 
     /// From a weight `[out, in]`, row-major: B is its transpose, with `in` rows and `out` columns.
     ///
-    /// A weight is narrowed as if it were A; a tile of B is then one of A with rows for columns, four bytes at a time.
+    /// A weight is quantized as if it were A; a tile of B is then one of A with rows for columns, four bytes at a time.
     ///
     /// # Panics
     /// If the weight has not `inputs · outputs` numbers.

@@ -22,7 +22,7 @@ use super::step::{Count, SlotId, Step};
 /// Rows that a worker takes through a band at once, where nothing else is said: with the inner width of a feed-forward layer
 /// they fill about half of a cache of two megabytes.
 pub(super) const ROWS: usize = 128;
-/// The same where narrow numbers are multiplied on tiles: so fast that fetching weights takes longer. The inner layer is narrowed piece by
+/// The same where low-precision numbers are multiplied on tiles: so fast that fetching weights takes longer. The inner layer is quantized piece by
 /// piece.
 pub(super) const LOWP_ROWS: usize = 256;
 /// The longest sequence that a thread takes through a band as a whole.

@@ -19,7 +19,7 @@ pub(super) enum Wanted {
     Plain(Value),
     /// A weight as the B of a product.
     Packed(Value, Packs),
-    /// A weight `[out, in]` as the narrow B of a product.
+    /// A weight `[out, in]` as the low-precision B of a product.
     Narrow(Value, Format),
     /// A weight `[out, in]` in few bits.
     Coded(Value, Coding),
@@ -27,7 +27,7 @@ pub(super) enum Wanted {
     Table(Value),
     /// The rows of this sinusoid for so many positions.
     Sinusoid(Sinusoid, usize),
-    /// The angles of these turns, which do not depend on a sequence's length, for so many positions.
+    /// The angles of these rotations, which do not depend on a sequence's length, for so many positions.
     Turns(Rotate, usize),
 }
 
@@ -183,7 +183,7 @@ impl Wanted {
     }
 }
 
-/// What is wanted in the very bits that it is stored in, without being widened on the way.
+/// What is wanted in the very bits that it is stored in, without being converted on the way.
 ///
 /// # Errors
 /// If a row has another length than the graph says, or stands for what is no number.

@@ -30,7 +30,7 @@ pub(super) struct Deal {
     wholes: bool,
     /// Whether all sequences then go through one layer before any goes through the next.
     pub by_layers: bool,
-    /// Whether bands are whole tiles of rows, so that rows narrowed to `bf16` can be read outside of a band.
+    /// Whether bands are whole tiles of rows, so that rows rounded to `bf16` can be read outside of a band.
     pub by_tiles: bool,
 }
 
@@ -46,7 +46,7 @@ impl Deal {
         let usual = if fast { LOWP_ROWS } else { ROWS };
         let worth = if precision == Precision::F32 { ROWS } else { worth(graph) };
         let by_layers = by_layers || bytes(graph, precision) > NEAR;
-        // What is kept for the way back is kept narrowed, and tiles do not end where sequences do.
+        // What is kept for the way back is kept quantized, and tiles do not end where sequences do.
         let by_tiles = precision == Precision::Bf16 && has_gradients(graph);
         let tiles = |rows: usize| if by_tiles { rows.next_multiple_of(STRIP) } else { rows };
         let apart = Self {

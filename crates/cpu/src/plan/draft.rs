@@ -25,7 +25,7 @@ mod lowp;
 /// Positions that there are tables for, at most. Whoever stands behind them has its sines computed, so that room for a text of
 /// millions of tokens costs nothing before there is one.
 const TABLED: usize = 1 << 13;
-/// What the rows of products in `bf16` are narrowed to.
+/// What the rows of products in `bf16` are quantized to.
 const HALVES: RowFormat = RowFormat::Lowp(Format::Bf16);
 
 /// The finished draft.
@@ -83,7 +83,7 @@ struct Grown {
 enum Contents {
     /// Rows, one after the other.
     Rows,
-    /// Rows of so many numbers, narrowed.
+    /// Rows of so many numbers, quantized.
     OutputFormat(RowFormat, usize),
 }
 
@@ -98,11 +98,11 @@ pub(super) struct Draft<'a> {
     packed: HashMap<(Value, Packs), SlotId>,
     narrowed: HashMap<(Value, RowFormat), SlotId>,
     operands: HashMap<(Value, Operand), SlotId>,
-    /// Values that are there narrowed alone.
+    /// Values that are there quantized alone.
     only_narrowed: HashSet<Value>,
-    /// Values that an activation bends, and that are kept narrowed for the way back.
+    /// Values that an activation is applied to, and that are kept quantized for the way back.
     kept: HashSet<Value>,
-    /// Values that are halves, and what they are multiplied by.
+    /// Values that are `bf16`, and what they are multiplied by.
     halves: HashMap<Value, f32>,
     /// Angles that each run computes.
     turns: Vec<(Rotate, SlotId)>,

@@ -1,4 +1,4 @@
-//! Which products run on narrow numbers.
+//! Which products run on low-precision numbers.
 
 use std::fmt;
 use std::sync::Arc;

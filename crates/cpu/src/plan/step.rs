@@ -60,7 +60,7 @@ pub(super) struct Step {
     pub phase: usize,
     /// How its work grows.
     pub work: Work,
-    /// The next step that multiplies by a narrow weight which is there before the run.
+    /// The next step that multiplies by a low-precision weight which is there before the run.
     pub next: Option<usize>,
 }
 

@@ -77,7 +77,7 @@ pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
     wide
 }
 
-/// Whether the gradient of `op` can be found in narrow numbers, where there are tiles.
+/// Whether the gradient of `op` can be found in low-precision numbers, where there are tiles.
 pub(super) fn is_bf16(op: &Attend) -> bool {
     op.relative == Relative::None && op.size >= LANES && matches!(op.keys, Keys::Rows(_))
 }
@@ -119,7 +119,7 @@ pub(super) unsafe fn attend_grad(
     let spans = &call.run.batch.side(op.side).spans;
     let (pieces, rest) = carve(scratch, lengths(op, call.inputs[0].rows));
     let [a, b, c, d, e, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through] = pieces;
-    // SAFETY: the caller's promise. The plan keeps narrow numbers out of graphs with gradients like these.
+    // SAFETY: the caller's promise. The plan keeps low-precision numbers out of graphs with gradients like these.
     let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, &mut []], rest) };
     let scratch = GradScratch { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
     let looks = Looks::new(call);
@@ -154,7 +154,7 @@ unsafe fn clear(output: Block, worker: &Worker<'_>) {
     });
 }
 
-/// The same in narrow numbers. What flows into queries is set to zero just before it is summed, while it is near; keys are
+/// The same in low-precision numbers. What flows into queries is set to zero just before it is summed, while it is near; keys are
 /// written once.
 ///
 /// # Safety
@@ -281,7 +281,7 @@ impl Job<'_, '_> {
         }
     }
 
-    /// Takes a tile: keys turned and packed, values turned, its sums zero.
+    /// Takes a tile: transposed and packed keys, transposed values, its sums zero.
     unsafe fn load(&mut self, keys: &KeySpan, key_head: usize, start: usize) -> Tile {
         let Call { op, inputs, run, .. } = self.call;
         let (scratch, size) = (&mut self.scratch, op.size);

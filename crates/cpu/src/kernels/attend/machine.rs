@@ -1,4 +1,4 @@
-//! What these kernels want of an instruction set beyond [`Lanes`]: how much its registers hold, and to turn a matrix.
+//! What these kernels want of an instruction set beyond [`Lanes`]: how much its registers hold, and how to transpose a matrix.
 #![allow(clippy::inline_always)] // see `crate::lanes`
 
 use std::ops::Range;
@@ -113,7 +113,7 @@ impl Machine for Avx512 {
     }
 }
 
-/// Turns four rows of four numbers into columns of a `[4, 16]` block.
+/// Transposes four rows of four numbers into columns of a `[4, 16]` block.
 ///
 /// # Safety
 /// The machine has NEON; the rows are valid for reads and the block for writes.
@@ -142,7 +142,7 @@ unsafe fn four_by_four(from: *const f32, stride: isize, to: *mut f32) {
     }
 }
 
-/// Turns eight rows of eight numbers into columns of a `[8, 16]` block.
+/// Transposes eight rows of eight numbers into columns of a `[8, 16]` block.
 ///
 /// # Safety
 /// The machine has AVX2; the rows are valid for reads and the block for writes.
@@ -178,7 +178,7 @@ unsafe fn eight_by_eight(from: *const f32, stride: isize, to: *mut f32) {
     }
 }
 
-/// Turns sixteen rows, those outside of the given lanes taken as zeros, of `count ≤ 16` numbers into `[count, 16]`.
+/// Transposes sixteen rows, those outside of the given lanes taken as zeros, of `count ≤ 16` numbers into `[count, 16]`.
 ///
 /// # Safety
 /// The machine has AVX-512; the rows are valid for `count` reads, `to` for 16 · `count` writes.
@@ -215,7 +215,7 @@ unsafe fn sixteen_by_sixteen(
                 x[r + 2 * side + 1] = _mm512_castpd_ps(_mm512_unpackhi_pd(low, high));
             }
         }
-        // x[4 · quad + c] now holds, in its quarter q, column 4q + c of rows 4 · quad to 4 · quad + 3: turn quarters.
+        // x[4 · quad + c] now holds, in its quarter q, column 4q + c of rows 4 · quad to 4 · quad + 3: transpose quarters.
         for c in 0..4 {
             let low = _mm512_shuffle_f32x4::<0x44>(x[c], x[4 + c]);
             let low_next = _mm512_shuffle_f32x4::<0x44>(x[8 + c], x[12 + c]);

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::mask::TILE;
 use super::tile::Tile;
 
-/// Tiles that narrow numbers are multiplied with at once. There the products take less time than what lies between them, and
+/// Tiles that low-precision numbers are multiplied with at once. There the products take less time than what lies between them, and
 /// a softmax over many keys is raised, added up and mixed once.
 pub(super) const TILES: usize = 4;
 /// Keys of a stretch: of as many tiles, counted from key 0.

@@ -15,7 +15,7 @@
 //!
 //! What remains free is how many queries share a tile while it is in cache, and that decides the speed.
 //!
-//! Narrow numbers are multiplied so fast that it is the rest that counts. There a *stretch* of four tiles is what a level is
+//! Low-precision numbers are multiplied so fast that it is the rest that counts. There a *stretch* of four tiles is what a level is
 //! raised for, and a block of sixteen queries meets it as a whole; all else holds, with products as `tiles` says.
 //!
 //! # The files
@@ -23,7 +23,7 @@
 //! `mask` tells what a query sees; `tile` brings keys and values; `product` multiplies; `relative` adds what distance
 //! adds; `score` puts these together, for all of `forward`, `grad` and `show`; `walk` cuts the work into parts and leads
 //! a part over its tiles; `online_softmax` and `differ` are the softmax and its gradient; `store` writes pages, in a `form` of three;
-//! where the plan allows narrow numbers, `tiles` multiplies them, and on machines without, `words` keeps them so.
+//! where the plan allows low-precision numbers, `tiles` multiplies them, and on machines without, `words` keeps them so.
 
 mod form;
 mod forward;
@@ -65,7 +65,7 @@ pub(crate) fn grad_scratch(op: &AttendGrad, capacity: &Capacity) -> usize {
     grad::scratch(&op.attend, capacity)
 }
 
-/// Whether narrow numbers will do for the gradient of `op`, where there are tiles.
+/// Whether low-precision numbers will do for the gradient of `op`, where there are tiles.
 pub(crate) fn has_narrow_grad(op: &AttendGrad) -> bool {
     grad::is_bf16(&op.attend)
 }

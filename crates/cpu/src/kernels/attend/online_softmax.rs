@@ -37,7 +37,7 @@ pub(super) fn term<L: Lanes>(x: L) -> L {
     }
 }
 
-/// The same within 8e-5, from x · log₂e: enough among narrow numbers, and half the work.
+/// The same within 8e-5, from x · log₂e: enough among low-precision numbers, and half the work.
 #[inline(always)]
 fn near_term<L: Lanes>(t: L) -> L {
     // SAFETY: `t` proves the instructions.
@@ -75,7 +75,7 @@ pub(super) struct OnlineSoftmax<'a> {
     /// The mixtures of each row so far, `[rows, stride]` with a stride of whole vectors.
     pub mixed: &'a mut [f32],
     pub stride: usize,
-    /// Whether terms need to be no more exact than narrow numbers.
+    /// Whether terms need to be no more exact than low-precision numbers.
     pub near: bool,
 }
 
@@ -199,7 +199,7 @@ pub(super) struct Quotients<'a> {
     pub totals: &'a [f32],
     /// Numbers of a row.
     pub size: usize,
-    /// Whether they need to be no more exact than narrow numbers.
+    /// Whether they need to be no more exact than low-precision numbers.
     pub near: bool,
 }
 

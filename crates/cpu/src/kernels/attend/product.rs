@@ -1,4 +1,4 @@
-//! The two products of attention, as small as a tile: dots of rows with turned keys, and mixtures of rows.
+//! The two products of attention, as small as a tile: dots of rows with transposed keys, and mixtures of rows.
 //!
 //! In both, every result is one chain of fused multiply-adds in the order of its sum, and lanes run across results. How
 //! many rows and vectors a block holds in registers therefore changes speed and never a bit.
@@ -73,7 +73,7 @@ pub(super) struct Dots {
 }
 
 impl Dots {
-    /// Of keys that lie turned, `[size, 16]` for each sixteen of them, or half as many places, the results standing one after the
+    /// Of transposed keys, `[size, 16]` for each sixteen of them, or half as many places, the results standing one after the
     /// other.
     ///
     /// # Safety

@@ -25,7 +25,7 @@ pub(super) struct Scorer<'s> {
     pub shifted: &'s mut [f32],
     /// Turned keys, where they do not lie turned already, and values, where rows that lie far apart are read often.
     turned: &'s mut [f32],
-    /// Where narrow numbers are multiplied, if they are.
+    /// Where low-precision numbers are multiplied, if they are.
     desk: Option<AmxScratch<'s>>,
     pub bias: Bias<'s>,
     pub part: Part,
@@ -101,12 +101,12 @@ impl<'s> Scorer<'s> {
         }
     }
 
-    /// How narrow numbers are multiplied, if they are.
+    /// How low-precision numbers are multiplied, if they are.
     pub fn narrow(&self) -> Option<Queries> {
         self.desk.as_ref().map(|desk| desk.shape)
     }
 
-    /// The tile from `start` of `keys`, which lives until the next one is loaded; in narrow numbers, until one of another
+    /// The tile from `start` of `keys`, which lives until the next one is loaded; in low-precision numbers, until one of another
     /// stretch is.
     ///
     /// # Safety

@@ -172,7 +172,7 @@ impl<'s> AmxScratch<'s> {
         }
     }
 
-    /// Narrows so many queries, which are `stride` apart, to these places.
+    /// Quantizes so many queries, which are `stride` apart, to these places.
     ///
     /// # Safety
     /// They are valid for reads.
@@ -338,7 +338,7 @@ fn place_of(call: &Call<'_>, head: usize) -> usize {
     if call.halves { at / 2 } else { at }
 }
 
-/// So many narrow keys, which are `stride` words apart, as a page, turned.
+/// So many low-precision keys, which are `stride` words apart, as a page, turned.
 ///
 /// # Safety
 /// They are valid for reads.

@@ -13,14 +13,14 @@ use super::score::Scorer;
 use super::tile::{Call, Part, Tile, VECTORS, group};
 use crate::team::Worker;
 
-/// The most queries of a part. A tile's keys, where they are rows, are turned or packed once for each part that sees them:
+/// The most queries of a part. A tile's keys, where they are rows, are transposed or packed once for each part that sees them:
 /// at 128 queries that is some five percent of the work; more would save little, and leave fewer parts to share.
 pub(super) const QUERIES: usize = 128;
 
 /// The most queries that meet a tile at once: their scores fit the first-level cache beside the tile, and calling the
 /// kernels costs little beside so many.
 const FEW: usize = 24;
-/// The same for narrow numbers: two blocks of rows.
+/// The same for low-precision numbers: two blocks of rows.
 const FEW_BF16: usize = 32;
 /// Rows of scores that there must be room for.
 pub(super) const MOST: usize = FEW_BF16;
@@ -197,7 +197,7 @@ impl Scorer<'_> {
         }
     }
 
-    /// Where narrow numbers are multiplied: calls `each` with a block of queries of `part` at a time and every stretch,
+    /// Where low-precision numbers are multiplied: calls `each` with a block of queries of `part` at a time and every stretch,
     /// ascending, of which one of them sees something.
     ///
     /// # Safety

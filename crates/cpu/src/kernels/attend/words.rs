@@ -1,7 +1,7 @@
 //! Pages of keys and values in `bf16` for machines without tiles: half as much to read, where reading is what takes the time.
 //!
 //! Numbers are held in words of two: of a key, two neighbours; of values, the same number of two neighbours. A page of keys is
-//! `[size / 2, 16 keys]` words, a page of values `[8 pairs of values, size]`, behind its keys where both have room. They are widened
+//! `[size / 2, 16 keys]` words, a page of values `[8 pairs of values, size]`, behind its keys where both have room. They are converted to `f32`
 //! as they are read, for many queries once, and all arithmetic is that of `f32`, with terms of the softmax within 8e-5, as on tiles.
 //!
 //! Keys that lie in rows may be looked at from pages in another run, and are rounded as these are, so that the bits are the same. Only

@@ -1,7 +1,7 @@
 //! The matrix product C = A·B + bias where B is in few bits: 4, 6 or 8 for each number, with a scale for each group of 16 or
 //! 32 along k ([`Coding`]). For few rows memory has to give B, so fewer bits are more speed.
 //!
-//! **A** is narrowed row by row to integers from -127 to 127 with a scale for each 32 ([`GroupQuantizer`]). The sum over a group is then one
+//! **A** is quantized row by row to integers from -127 to 127 with a scale for each 32 ([`GroupQuantizer`]). The sum over a group is then one
 //! of integers, and exact; the sums of the groups are added up in `f32`, in the order of k. So
 //! C[i, j] = Σ (scale of B's group · scale of A's · Σ a·(code - offset), or … - minimum · (Σ a · scale of A's)) + bias.
 //!

@@ -7,7 +7,7 @@ use crate::isa::Isa;
 use crate::lanes::Lanes;
 use crate::lowp::quantize::{quantize, scale};
 
-/// The narrowing of rows, described: [`GroupQuantizer::run_row`] narrows one of them, on any thread.
+/// How rows are quantized: [`GroupQuantizer::run_row`] quantizes one of them, on any thread.
 ///
 /// A row is its integers, with zeros to the end of the last 64; then the scales of each 32 of them, their sums, and the sums of
 /// each 16.
@@ -58,12 +58,12 @@ impl Parts {
 }
 
 impl GroupQuantizer {
-    /// How many `f32` so many narrowed rows take.
+    /// How many `f32` so many quantized rows take.
     pub const fn len(rows: usize, k: usize) -> usize {
         rows * (Parts::of(k).bytes / size_of::<f32>())
     }
 
-    /// Narrows row number `row` on `isa`.
+    /// Quantizes row number `row` on `isa`.
     ///
     /// # Safety
     /// The machine has `isa`; `row < self.rows`. The rows are valid for reads and `to` for [`GroupQuantizer::len`] writes; they do not

@@ -3,7 +3,7 @@
 use super::Step;
 use crate::lowp::LINES;
 
-/// Sums of `bf16`, widened to `f32`: one product after the other, each rounded, and each sum.
+/// Sums of `bf16`, converted to `f32`: one product after the other, each rounded, and each sum.
 #[derive(Clone, Copy)]
 pub(super) struct Widened([f32; LINES]);
 

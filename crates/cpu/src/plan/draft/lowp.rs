@@ -1,4 +1,4 @@
-//! Products of what is not in `f32`: which steps they are, and what is narrowed for them.
+//! Products of what is not in `f32`: which steps they are, and what is quantized for them.
 
 use std::collections::HashMap;
 
@@ -20,7 +20,7 @@ const LINE: usize = 32;
 const LINES: usize = 16;
 
 impl Draft<'_> {
-    /// The step of `node` with narrow numbers, and its inputs, where it is a product that is not done in `f32`.
+    /// The step of `node` with low-precision numbers, and its inputs, where it is a product that is not done in `f32`.
     pub(super) fn narrow(&mut self, node: &Node, after: After) -> Option<(Step, Vec<SlotId>)> {
         if let Op::Lookup(op) = node.op {
             return self.int8_lookup(node, op);
@@ -53,7 +53,7 @@ impl Draft<'_> {
         Some((Step::new(kernel, Work::Lowp { k }), inputs))
     }
 
-    /// Whether a gate and the product that it gates are one step: both weights are held alike, in narrow numbers or few bits.
+    /// Whether a gate and the product that it gates are one step: both weights are held alike, in low-precision numbers or few bits.
     pub(super) fn are_one(&self, gate: &Node, product: &Node) -> bool {
         let held = |node: &Node| node.inputs.get(1).map(|&weight| self.held(weight, Rule::of));
         matches!(held(gate), Some(Held::Narrow(_) | Held::Coded(_))) && held(gate) == held(product)
@@ -84,8 +84,8 @@ impl Draft<'_> {
         (Step::new(kernel, Work::Lowp { k: 2 * k }), inputs)
     }
 
-    /// The queries, keys and values of attentions that read them as halves: those of an encoder that looks at itself on tiles, where
-    /// they are products of narrow numbers and nobody else reads them. The bits are those that tiles would round themselves.
+    /// The queries, keys and values of attentions that read them as `bf16`: those of an encoder that looks at itself on tiles, where
+    /// they are products of low-precision numbers and nobody else reads them. The bits are those that tiles would round themselves.
     pub(super) fn find_halves(&self, fusions: &Fusions) -> HashMap<Value, f32> {
         let mut halves = HashMap::new();
         for (index, node) in self.graph.nodes().iter().enumerate() {
@@ -102,8 +102,8 @@ impl Draft<'_> {
         halves
     }
 
-    /// Finds the products that an activation follows and a slope on the way back, where all of it is narrow: the product bends what it
-    /// computes, and keeps what that was narrowed.
+    /// Finds the products that an activation follows and a slope on the way back, where all of it is in low precision: the product applies it to what it
+    /// computes, and keeps what that was quantized.
     pub(super) fn find_kept(&mut self, fusions: &mut Fusions) {
         let nodes = self.graph.nodes();
         for (product, node) in nodes.iter().enumerate().filter(|_| self.deal.by_tiles) {
@@ -129,7 +129,7 @@ impl Draft<'_> {
         }
     }
 
-    /// Whether `value` is a product of narrow numbers that is done in one block.
+    /// Whether `value` is a product of low-precision numbers that is done in one block.
     fn can_be_halves(&self, value: Value) -> bool {
         let Origin::Node(node, _) = self.graph.info(value).origin else { return false };
         let node = &self.graph.nodes()[node.0];
@@ -142,7 +142,7 @@ impl Draft<'_> {
         }
     }
 
-    /// What `value`, a product of narrow numbers, is narrowed to, where all who read it read it so.
+    /// What `value`, a product of low-precision numbers, is quantized to, where all who read it read it so.
     pub(super) fn format_of(&self, value: Value, fusions: &Fusions) -> Option<Format> {
         let held = fusions.only_reader(value).and_then(|reader| self.format_for(value, reader));
         let trained = || {
@@ -169,7 +169,7 @@ impl Draft<'_> {
         }
     }
 
-    /// What the node of this number wants `value` narrowed to, where it multiplies it by a weight that is held narrow.
+    /// What the node of this number wants `value` quantized to, where it multiplies it by a weight that is held in low precision.
     fn format_for(&self, value: Value, node: usize) -> Option<Format> {
         let node = &self.graph.nodes()[node];
         let multiplies = matches!(node.op, Op::Linear(_)) && node.inputs[0] == value;
@@ -236,14 +236,14 @@ impl Draft<'_> {
         self.constant(Wanted::Coded(value, coding), Shape::fixed(1, floats))
     }
 
-    /// A weight as the narrow B of a product.
+    /// A weight as the low-precision B of a product.
     fn narrow_constant(&mut self, value: Value, format: Format) -> SlotId {
         let Shape { rows, width } = self.graph.shape(value);
         let floats = Weight::len(format, width, self.capacity.count(rows));
         self.constant(Wanted::Narrow(value, format), Shape::fixed(1, floats))
     }
 
-    /// A weight as the narrow B of a product: held, where it does not change, else made at every run.
+    /// A weight as the low-precision B of a product: held, where it does not change, else made at every run.
     fn narrow_weight(&mut self, value: Value, operand: Operand) -> Option<(Format, SlotId)> {
         let weight = self.graph.info(value);
         if weight.origin != Origin::Leaf(Leaf::Weight) {
@@ -262,7 +262,7 @@ impl Draft<'_> {
         }
     }
 
-    /// The gradient of a weight that is narrow itself, or would be.
+    /// The gradient of a weight that is in low precision itself, or would be.
     fn bf16_weight_grad(&mut self, node: &Node) -> Option<(Step, Vec<SlotId>)> {
         self.choice.rule.trained(&node.name)?;
         let (dy, x) = (node.inputs[0], node.inputs[1]);
@@ -286,7 +286,7 @@ impl Draft<'_> {
         to
     }
 
-    /// Where `value` is narrowed to `bf16`, if somebody did that, else where it is, and whether it is narrowed.
+    /// Where `value` is rounded to `bf16`, if somebody did that, else where it is, and whether it is quantized.
     fn halves_of(&mut self, value: Value) -> (SlotId, bool) {
         match self.narrowed.get(&(value, HALVES)) {
             Some(&slot) => (slot, true),
@@ -294,7 +294,7 @@ impl Draft<'_> {
         }
     }
 
-    /// `value` narrowed, once for all products that read it.
+    /// `value` quantized, once for all products that read it.
     pub(super) fn narrowed(&mut self, value: Value, kind: RowFormat) -> SlotId {
         if let Some(&slot) = self.narrowed.get(&(value, kind)) {
             return slot;
@@ -323,7 +323,7 @@ impl Draft<'_> {
         true
     }
 
-    /// Where `value` will be narrowed.
+    /// Where `value` will be quantized.
     pub(super) fn narrowed_slot(&mut self, value: Value, kind: RowFormat) -> SlotId {
         let Shape { rows, width } = self.graph.shape(value);
         let floats = kind.floats(self.capacity.count(rows), width);

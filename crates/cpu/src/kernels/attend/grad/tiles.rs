@@ -46,7 +46,7 @@ pub(super) struct AmxGradScratch<'s> {
     /// Sums over queries, `[keys, depth]`.
     dk: &'s mut [f32],
     dv: &'s mut [f32],
-    /// Queries and dy turned, `[queries / 16, depth / 2, 16]` words; and in pairs, `[depth / 16, pairs, 16]` words.
+    /// Transposed queries and dy, `[queries / 16, depth / 2, 16]` words; and in pairs, `[depth / 16, pairs, 16]` words.
     queries: &'s mut [f32],
     dy: &'s mut [f32],
     query_pairs: &'s mut [f32],

@@ -62,7 +62,7 @@ impl Numbers {
 struct How {
     isa: Isa,
     workers: usize,
-    /// Whether keys and values are narrow: on tiles with AMX, in words with anything else.
+    /// Whether keys and values are in low precision: on tiles with AMX, in words with anything else.
     narrow: bool,
     dot: Dot,
 }
@@ -76,7 +76,7 @@ impl How {
         Self { isa, workers, narrow: false, dot: Dot::Scalar }
     }
 
-    /// On tiles of narrow numbers, where this machine has them.
+    /// On tiles of low-precision numbers, where this machine has them.
     fn tiles() -> Option<Self> {
         (Dot::Amx.is_available() && Dot::Avx512Dot.is_available()).then(|| Self {
             narrow: true,
@@ -85,7 +85,7 @@ impl How {
         })
     }
 
-    /// Everywhere where keys and values are narrow.
+    /// Everywhere where keys and values are in low precision.
     fn narrow() -> Vec<Self> {
         let words = Isa::available().into_iter().map(|isa| Self { narrow: true, ..Self::wide(isa, 2) });
         words.chain(Self::tiles()).collect()
@@ -99,7 +99,7 @@ impl How {
 /// NaN that no computation makes: what nobody may read, and what stays where nobody writes.
 const POISON: f32 = f32::from_bits(0x7FC0_DEAD);
 const MARGIN: usize = 32;
-/// How near narrow numbers come: some queries are long, and eight bits of a score of ten are its exponential's third digit.
+/// How near low-precision numbers come: some queries are long, and eight bits of a score of ten are its exponential's third digit.
 const NARROWLY: f32 = 8e-2;
 /// The same for gradients as a whole, in parts of their length.
 const NARROWLY_BACK: f32 = 3e-2;

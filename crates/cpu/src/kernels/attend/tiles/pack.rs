@@ -121,7 +121,7 @@ pub unsafe fn pack_values(
     }
 }
 
-/// The same of values that are narrow, `stride` words apart, and whole panels.
+/// The same of values that are in low precision, `stride` words apart, and whole panels.
 ///
 /// # Safety
 /// As for [`pack_values`].
