@@ -6,7 +6,7 @@
 //! another program, or another virtual machine, may take a share of the core at any moment.
 
 use glassformer_cpu::ceilings;
-use glassformer_cpu::epilogue::Then;
+use glassformer_cpu::epilogue::Epilogue;
 use glassformer_cpu::gemm::{Begin, Gemm, Matrix, Packed, Packing};
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::team::Team;
@@ -91,9 +91,8 @@ impl Data {
             b: packed.as_ptr(),
             c: c.as_mut_ptr(),
             c_stride: columns,
-            bias: None,
             begin: Begin::Zero,
-            then: Then::Nothing,
+            epilogue: Epilogue::default(),
         };
         Self { product, packed, _a: a, _c: c }
     }

@@ -5,9 +5,9 @@
 //! against plain reading of as many bytes. Both take turns, round by round: the machine may be shared with others.
 
 use glassformer_cpu::ceilings;
-use glassformer_cpu::epilogue::Then;
+use glassformer_cpu::epilogue::Epilogue;
 use glassformer_cpu::isa::Isa;
-use glassformer_cpu::lowp::{Coming, Dot, Format, LowpGemm, RowQuantizer, RowSource, Store, Weight};
+use glassformer_cpu::lowp::{Coming, Dot, Format, LowpGemm, RowQuantizer, RowSource, Weight};
 use glassformer_cpu::team::Team;
 use glassformer_tensor::{Buffer, Random};
 use std::num::NonZeroUsize;
@@ -107,7 +107,7 @@ impl Data {
             buffer
         };
         let (a, b) = (numbers(rows * k), numbers(k * columns));
-        let (mut narrowed, mut c) =
+        let (mut quantized, mut c) =
             (Buffer::zeros(RowQuantizer::len(format, rows, k)), Buffer::zeros(rows * columns));
         let weight = Weight::from_weight(format, &b, columns, k);
         let quantizer = RowQuantizer {
@@ -116,7 +116,7 @@ impl Data {
             k,
             from: RowSource::F32(a.as_ptr()),
             stride: k,
-            to: narrowed.as_mut_ptr(),
+            to: quantized.as_mut_ptr(),
         };
         let product = LowpGemm {
             format,
@@ -124,15 +124,13 @@ impl Data {
             k,
             columns,
             some: [0, columns],
-            a: narrowed.as_ptr(),
+            a: quantized.as_ptr(),
             b: weight.as_ptr(),
             c: c.as_mut_ptr(),
             c_stride: columns,
-            bias: None,
-            then: Then::Nothing,
-            target: Store::F32,
+            epilogue: Epilogue::default(),
         };
-        Self { shape: (rows, k, columns), weight, quantizer, product, _buffers: [a, narrowed, c] }
+        Self { shape: (rows, k, columns), weight, quantizer, product, _buffers: [a, quantized, c] }
     }
 
     /// Bytes of B.

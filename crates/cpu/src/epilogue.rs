@@ -1,38 +1,65 @@
-//! What follows a product, number by number, done while C is still in the nearest cache.
+//! The epilogue of a product: what is done to each number of C while it is still in the nearest cache.
 //!
-//! The operations are those of the steps that it replaces, in the same order, so a fused product has the bits of a product
-//! and a step behind it. Here it is done in place, a few rows at a time: storing and loading once more costs two instructions of
-//! the dozens of an activation, and leaves one loop for each of them instead of one for each kind of product. Products of narrow
-//! numbers, which are fast enough to notice, do it in registers (`narrow/finish.rs`).
+//! A fused product has the bits of the product and the steps that it replaces: the operations and their order are the same. They are done in
+//! place, a few rows at a time. That costs one more load and store, beside the dozens of instructions of an activation, and needs one loop for
+//! each of them instead of one for each kind of product. Only products on AMX do the most frequent ones in registers (`lowp/epilogue.rs`).
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use std::marker::PhantomData;
 
+use crate::dispatch;
+use crate::isa::Isa;
 use crate::lanes::activation::{ActivationFn, ActivationKind, with_activation};
 use crate::lanes::{LANES, Lanes, prefetch_l2};
 
-/// What is done to every number x of C, after the bias was added.
+/// What becomes of every number x of A·B: the bias is added, then the activation is applied, then x is combined with another number, and
+/// at last it is stored.
 #[derive(Clone, Copy, Debug, Default)]
-pub enum Then {
-    /// Nothing.
-    #[default]
-    Nothing,
+pub struct Epilogue {
+    /// One number per column.
+    pub bias: Option<*const f32>,
     /// f(x).
-    Activate(ActivationKind),
-    /// x + o: a residual.
-    Add(Other),
-    /// f(o) · x: o is the gate of a gated layer, and x what it lets through.
-    Gate(ActivationKind, Other),
-    /// f′(o) · x: f bent o on the way there, and x is the gradient on the way back.
-    Slope(ActivationKind, Other),
-    /// Of a product in `bf16`: f(x), and x itself is kept here for the way back, where the A of another product would have it. Behind
-    /// the last column there may be anything.
-    ActivateAndKeep(ActivationKind, *mut f32),
-    /// Of a product in `bf16`: f′(o) · x, where o was kept so.
-    NarrowSlope(ActivationKind, *const f32),
+    pub activation: Option<ActivationKind>,
+    /// x and a number of another matrix.
+    pub combine: Combine,
+    /// How C is written.
+    pub store: Store,
+    /// Of a product in `bf16`: x before the activation is kept here for the backward pass, as the A of another product. There may be anything
+    /// behind the last column.
+    pub keep: Option<*mut f32>,
 }
 
-/// A matrix of the shape of C, row-major: its number o stands where x stands in C.
+/// How x is combined with the number o that stands in another matrix where x stands in C.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Combine {
+    /// Not at all.
+    #[default]
+    Nothing,
+    /// x + o: a residual.
+    Add(Other),
+    /// f(o) · x: o is the gate of a gated layer, and x is what it lets through.
+    Gate(ActivationKind, Other),
+    /// f′(o) · x: f was applied to o in the forward pass, and x is the gradient.
+    Derivative(ActivationKind, Other),
+    /// The same in a product in `bf16`. o was kept as [`Epilogue::keep`] says.
+    DerivativeBf16(ActivationKind, *const f32),
+}
+
+/// How C is written. Products in `f32`, and those of coded weights, write `f32`.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Store {
+    /// `f32`.
+    #[default]
+    F32,
+    /// `f32`, past the caches where that is possible: C is too large to stay in them.
+    Streaming,
+    /// Of a product in `bf16` that only others read: their A, as [`RowQuantizer`](crate::lowp::RowQuantizer) would write it. C is not used.
+    Bf16Tiles(*mut f32),
+    /// C times this number, rounded to `bf16`, row by row. Strides count `bf16`. C has whole lines of them, and one block of k.
+    ScaledBf16(f32),
+}
+
+/// A matrix of the shape of C, row-major.
 #[derive(Clone, Copy, Debug)]
 pub struct Other {
     /// Its first number.
@@ -41,7 +68,7 @@ pub struct Other {
     pub stride: usize,
 }
 
-/// A part of C.
+/// Some rows and columns of C.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Region {
     /// Its first row and column in C.
@@ -60,8 +87,8 @@ pub(crate) trait Two {
 }
 
 pub(crate) struct Sum;
-pub(crate) struct Gated<B>(PhantomData<B>);
-pub(crate) struct Sloped<B>(PhantomData<B>);
+pub(crate) struct Gated<F>(PhantomData<F>);
+pub(crate) struct TimesDerivative<F>(PhantomData<F>);
 
 impl Two for Sum {
     #[inline(always)]
@@ -70,95 +97,110 @@ impl Two for Sum {
     }
 }
 
-impl<B: ActivationFn> Two for Gated<B> {
+impl<F: ActivationFn> Two for Gated<F> {
     #[inline(always)]
     fn at<L: Lanes>(x: L, gate: L) -> L {
-        B::value(gate) * x
+        F::value(gate) * x
     }
 }
 
-impl<B: ActivationFn> Two for Sloped<B> {
+impl<F: ActivationFn> Two for TimesDerivative<F> {
     #[inline(always)]
-    fn at<L: Lanes>(x: L, bent: L) -> L {
-        B::slope(bent) * x
+    fn at<L: Lanes>(x: L, before: L) -> L {
+        F::slope(before) * x
     }
 }
 
-impl Then {
-    /// Asks for what it will read beside a part of C.
+impl Epilogue {
+    /// Whether [`Epilogue::apply`] changes anything.
+    pub(crate) fn changes(&self) -> bool {
+        self.activation.is_some() || !matches!(self.combine, Combine::Nothing)
+    }
+
+    /// Prefetches what it will read beside a region of C.
     #[inline(always)]
-    pub(crate) fn fetch(self, part: &Region) {
-        if let Self::Add(other) | Self::Gate(_, other) | Self::Slope(_, other) = self {
-            let start = other.start.wrapping_add(part.corner[0] * other.stride + part.corner[1]);
-            for row in 0..part.rows {
-                for at in (0..part.columns).step_by(LANES) {
+    pub(crate) fn prefetch(&self, region: &Region) {
+        if let Combine::Add(other) | Combine::Gate(_, other) | Combine::Derivative(_, other) = self.combine {
+            let start = other.start.wrapping_add(region.corner[0] * other.stride + region.corner[1]);
+            for row in 0..region.rows {
+                for at in (0..region.columns).step_by(LANES) {
                     prefetch_l2(start.wrapping_add(row * other.stride + at));
                 }
             }
         }
     }
 
-    /// Does it to a part of C.
+    /// Applies the activation to a region of C, and combines it, in place. One function for all products: it is long.
     ///
     /// # Safety
-    /// The machine has `L`'s instructions; the part is valid for reads and writes, and the other matrix, where there is one,
-    /// for reads.
+    /// `isa` is one of this machine's; the region is valid for reads and writes, and the other matrix, where there is one, for reads.
+    pub(crate) unsafe fn apply(&self, isa: Isa, region: &Region) {
+        if self.changes() {
+            // SAFETY: the caller's promise.
+            unsafe { dispatch!(isa, |L| self.apply_on::<L>(region)) };
+        }
+    }
+
+    /// # Safety
+    /// As for [`Epilogue::apply`]; the machine has `L`'s instructions.
     #[inline(always)]
-    pub(crate) unsafe fn run<L: Lanes>(self, part: &Region) {
+    unsafe fn apply_on<L: Lanes>(&self, region: &Region) {
         // SAFETY: the caller's promise.
         unsafe {
-            match self {
-                Self::Nothing => {}
-                Self::Activate(act) => with_activation!(act, |B| activate::<L, B>(part)),
-                Self::Add(other) => both::<L, Sum>(part, other),
-                Self::Gate(act, other) => with_activation!(act, |B| both::<L, Gated<B>>(part, other)),
-                Self::Slope(act, other) => with_activation!(act, |B| both::<L, Sloped<B>>(part, other)),
-                Self::ActivateAndKeep(..) | Self::NarrowSlope(..) => {
-                    unreachable!("products of narrow numbers do that")
+            if let Some(act) = self.activation {
+                with_activation!(act, |F| activate::<L, F>(region));
+            }
+            match self.combine {
+                Combine::Nothing => {}
+                Combine::Add(other) => both::<L, Sum>(region, other),
+                Combine::Gate(act, other) => with_activation!(act, |F| both::<L, Gated<F>>(region, other)),
+                Combine::Derivative(act, other) => {
+                    with_activation!(act, |F| both::<L, TimesDerivative<F>>(region, other));
                 }
+                Combine::DerivativeBf16(..) => unreachable!("products in `bf16` read that row by row"),
             }
         }
     }
 }
 
 /// # Safety
-/// As for [`Then::run`].
+/// As for [`Epilogue::apply_on`].
 #[inline(always)]
-unsafe fn activate<L: Lanes, B: ActivationFn>(part: &Region) {
-    for row in 0..part.rows {
+unsafe fn activate<L: Lanes, F: ActivationFn>(region: &Region) {
+    for row in 0..region.rows {
         let mut at = 0;
-        // SAFETY: the caller's promise; `at` stays below the part's columns.
+        // SAFETY: the caller's promise; `at` stays below the region's columns.
         unsafe {
-            let c = part.c.add(row * part.stride);
-            while at + LANES <= part.columns {
-                B::value(L::load(c.add(at))).store(c.add(at));
+            let c = region.c.add(row * region.stride);
+            while at + LANES <= region.columns {
+                F::value(L::load(c.add(at))).store(c.add(at));
                 at += LANES;
             }
-            if at < part.columns {
-                let some = part.columns - at;
-                B::value(L::load_first(c.add(at), some)).store_first(c.add(at), some);
+            if at < region.columns {
+                let some = region.columns - at;
+                F::value(L::load_first(c.add(at), some)).store_first(c.add(at), some);
             }
         }
     }
 }
 
 /// # Safety
-/// As for [`Then::run`].
+/// As for [`Epilogue::apply_on`].
 #[inline(always)]
-unsafe fn both<L: Lanes, F: Two>(part: &Region, other: Other) {
-    for row in 0..part.rows {
+unsafe fn both<L: Lanes, T: Two>(region: &Region, other: Other) {
+    for row in 0..region.rows {
         let mut at = 0;
-        // SAFETY: the caller's promise; `at` stays below the part's columns.
+        // SAFETY: the caller's promise; `at` stays below the region's columns.
         unsafe {
-            let c = part.c.add(row * part.stride);
-            let o = other.start.add((part.corner[0] + row) * other.stride + part.corner[1]);
-            while at + LANES <= part.columns {
-                F::at(L::load(c.add(at)), L::load(o.add(at))).store(c.add(at));
+            let c = region.c.add(row * region.stride);
+            let o = other.start.add((region.corner[0] + row) * other.stride + region.corner[1]);
+            while at + LANES <= region.columns {
+                T::at(L::load(c.add(at)), L::load(o.add(at))).store(c.add(at));
                 at += LANES;
             }
-            if at < part.columns {
-                let some = part.columns - at;
-                F::at(L::load_first(c.add(at), some), L::load_first(o.add(at), some))
+            if at < region.columns {
+                let some = region.columns - at;
+                T::at(L::load_first(c.add(at), some), L::load_first(o.add(at), some))
                     .store_first(c.add(at), some);
             }
         }
@@ -170,38 +212,45 @@ pub(crate) mod tests {
     use glassformer_graph::ops::Activation;
 
     use super::*;
-    use crate::dispatch;
-    use crate::isa::Isa;
 
-    /// Everything that may follow a product, with rows of `other` that begin `stride` apart.
-    pub(crate) fn thens(other: &[f32], stride: usize) -> Vec<Then> {
+    /// Epilogues with everything that may follow a product, with rows of `other` that begin `stride` apart.
+    pub(crate) fn epilogues(other: &[f32], stride: usize) -> Vec<Epilogue> {
         let other = Other { start: other.as_ptr(), stride };
         let acts = Activation::ALL.into_iter().map(ActivationKind::exact).chain([
             ActivationKind::NearGelu,
             ActivationKind::NearGeluTanh,
             ActivationKind::NearSilu,
         ]);
-        acts.flat_map(|act| [Then::Activate(act), Then::Gate(act, other), Then::Slope(act, other)])
-            .chain([Then::Add(other)])
-            .collect()
+        let combined = |combine: Combine| Epilogue { combine, ..Epilogue::default() };
+        acts.flat_map(|act| {
+            [
+                Epilogue { activation: Some(act), ..Epilogue::default() },
+                combined(Combine::Gate(act, other)),
+                combined(Combine::Derivative(act, other)),
+            ]
+        })
+        .chain([combined(Combine::Add(other))])
+        .collect()
     }
 
     /// `[rows, columns]` numbers of `c`, whose rows begin `stride` apart, one by one as the steps behind a product do it.
-    pub(crate) fn followed(isa: Isa, c: &[f32], [rows, columns, stride]: [usize; 3], then: Then) -> Vec<f32> {
+    pub(crate) fn followed(
+        isa: Isa,
+        c: &[f32],
+        [rows, columns, stride]: [usize; 3],
+        epilogue: &Epilogue,
+    ) -> Vec<f32> {
         let mut c = c.to_vec();
         for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
-            let x = c[i * stride + j];
+            let x = epilogue.activation.map_or(c[i * stride + j], |act| value(isa, act, c[i * stride + j]));
             // SAFETY: the other matrix has this number.
             let at = |other: Other| unsafe { *other.start.add(i * other.stride + j) };
-            c[i * stride + j] = match then {
-                Then::Nothing => x,
-                Then::Activate(act) => bent(isa, act, x),
-                Then::Add(other) => x + at(other),
-                Then::Gate(act, other) => bent(isa, act, at(other)) * x,
-                Then::Slope(act, other) => slope(isa, act, at(other)) * x,
-                Then::ActivateAndKeep(..) | Then::NarrowSlope(..) => {
-                    unreachable!("tests of narrow numbers compare them")
-                }
+            c[i * stride + j] = match epilogue.combine {
+                Combine::Nothing => x,
+                Combine::Add(other) => x + at(other),
+                Combine::Gate(act, other) => value(isa, act, at(other)) * x,
+                Combine::Derivative(act, other) => slope(isa, act, at(other)) * x,
+                Combine::DerivativeBf16(..) => unreachable!("tests of products in `bf16` compare it"),
             };
         }
         c
@@ -210,14 +259,14 @@ pub(crate) mod tests {
     fn slope(isa: Isa, act: ActivationKind, x: f32) -> f32 {
         // SAFETY: tests only ask for what the machine has.
         unsafe {
-            dispatch!(isa, |L| with_activation!(act, |B| B::slope(<L as Lanes>::splat(x)).to_array()[0]))
+            dispatch!(isa, |L| with_activation!(act, |F| F::slope(<L as Lanes>::splat(x)).to_array()[0]))
         }
     }
 
-    fn bent(isa: Isa, act: ActivationKind, x: f32) -> f32 {
+    fn value(isa: Isa, act: ActivationKind, x: f32) -> f32 {
         // SAFETY: tests only ask for what the machine has.
         unsafe {
-            dispatch!(isa, |L| with_activation!(act, |B| B::value(<L as Lanes>::splat(x)).to_array()[0]))
+            dispatch!(isa, |L| with_activation!(act, |F| F::value(<L as Lanes>::splat(x)).to_array()[0]))
         }
     }
 }

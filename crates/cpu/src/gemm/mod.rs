@@ -14,7 +14,7 @@
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use crate::dispatch;
-use crate::epilogue::Then;
+use crate::epilogue::Epilogue;
 use crate::isa::Isa;
 use crate::team::Worker;
 use std::ops::Range;
@@ -103,12 +103,10 @@ pub struct Gemm {
     pub c: *mut f32,
     /// How far apart the rows of C begin.
     pub c_stride: usize,
-    /// One number per column, added at the end.
-    pub bias: Option<*const f32>,
     /// What the sums begin with.
     pub begin: Begin,
-    /// What is done to C at last.
-    pub then: Then,
+    /// What becomes of A·B.
+    pub epilogue: Epilogue,
 }
 
 // SAFETY: a description holds addresses and reads none; whoever calls `run` answers for them.
@@ -162,7 +160,7 @@ impl Gemm {
     /// behind them that another has not come to. There is no barrier at its end.
     ///
     /// # Safety
-    /// The machine has `isa`. A, B, the bias and what `then` names are valid for reads and C for writes, at the sizes and strides that
+    /// The machine has `isa`. A, B and what the epilogue names are valid for reads and C for writes, at the sizes and strides that
     /// `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time. Every worker comes here.
     ///
     /// # Panics

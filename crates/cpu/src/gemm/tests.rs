@@ -1,7 +1,7 @@
 //! The product against its naive twin, and against itself cut differently.
 
 use super::*;
-use crate::epilogue::tests::{followed, thens};
+use crate::epilogue::tests::{epilogues, followed};
 use glassformer_tensor::{Random, Tolerance, compare};
 
 /// How A lies in memory.
@@ -88,15 +88,15 @@ impl Case {
 
     /// Rows `first` to `end` by the kernels, with tiles in a random order; the other rows of C as they were.
     fn found(&self, isa: Isa, rows: (usize, usize), random: &mut Random) -> Vec<f32> {
-        self.found_then(isa, rows, Then::Nothing, random)
+        self.found_with(isa, rows, Epilogue::default(), random)
     }
 
     /// The same, and what follows.
-    fn found_then(
+    fn found_with(
         &self,
         isa: Isa,
         (first, end): (usize, usize),
-        then: Then,
+        epilogue: Epilogue,
         random: &mut Random,
     ) -> Vec<f32> {
         let packed = Packed::from_rows(&self.b, self.k, self.columns);
@@ -112,9 +112,8 @@ impl Case {
             b: packed.as_ptr(),
             c: c.as_mut_ptr().wrapping_add(first * stride),
             c_stride: stride,
-            bias: self.bias.as_ref().map(Vec::as_ptr),
             begin: self.begin,
-            then,
+            epilogue: Epilogue { bias: self.bias.as_ref().map(Vec::as_ptr), ..epilogue },
         };
         let mut scratch = vec![f32::NAN; Gemm::SCRATCH];
         let mut scratch = TileScratch::new(&mut scratch);
@@ -205,10 +204,10 @@ fn what_follows_has_the_bits_of_a_step_behind() {
         let other: Vec<f32> = (0..rows * (columns + 1)).map(|_| random.normal()).collect();
         for isa in Isa::available() {
             let plain = case.found(isa, (0, rows), &mut random);
-            for then in thens(&other, columns + 1) {
-                let found = case.found_then(isa, (0, rows), then, &mut random);
-                let expected = followed(isa, &plain, [rows, columns, columns + GAP], then);
-                assert!(bits(&found) == bits(&expected), "[{rows}, {k}, {columns}], {then:?} on {isa}");
+            for epilogue in epilogues(&other, columns + 1) {
+                let found = case.found_with(isa, (0, rows), epilogue, &mut random);
+                let expected = followed(isa, &plain, [rows, columns, columns + GAP], &epilogue);
+                assert!(bits(&found) == bits(&expected), "[{rows}, {k}, {columns}], {epilogue:?} on {isa}");
             }
         }
     }
@@ -259,9 +258,8 @@ fn tiles_cover_everything_and_are_never_empty() {
             b: std::ptr::null(),
             c: std::ptr::null_mut(),
             c_stride: columns,
-            bias: None,
             begin: Begin::Zero,
-            then: Then::Nothing,
+            epilogue: Epilogue::default(),
         };
         for workers in [1, 2, 7, 64] {
             let Cut { down, across } = product.cut(workers);

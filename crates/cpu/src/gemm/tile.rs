@@ -55,7 +55,7 @@ unsafe fn run_few<L: Registers>(product: &Gemm, tile: &Tile) {
             panel += width;
         }
         // SAFETY: the caller's promise.
-        unsafe { then::<L>(product, tile, sliver * SLIVER..end) };
+        unsafe { product.epilogue.apply(L::ISA, &product.part(tile.rows.clone(), sliver * SLIVER..end)) };
         sliver += slivers;
     }
 }
@@ -105,7 +105,7 @@ unsafe fn run_many<L: Registers>(product: &Gemm, tile: &Tile, scratch: &mut Tile
             if depth.end == product.k {
                 let panels = sliver * SLIVER..product.panels().min((sliver + 1) * SLIVER);
                 // SAFETY: the caller's promise.
-                unsafe { then::<L>(product, tile, panels) };
+                unsafe { product.epilogue.apply(L::ISA, &product.part(tile.rows.clone(), panels)) };
             }
         }
     }
@@ -147,29 +147,13 @@ unsafe fn run_sliver<L: Registers>(
             unsafe {
                 let rows = tile.rows.start + rows.start..tile.rows.start + rows.end;
                 if block.end == product.k {
-                    product.then.fetch(&product.part(rows.clone(), panel..panel + width));
+                    product.epilogue.prefetch(&product.part(rows.clone(), panel..panel + width));
                 }
                 let micro = product.micro(a, rows.start, panel..panel + width, block.clone(), begin);
                 multiply::<L>(rows.len(), width, &micro);
             }
         }
         panel += width;
-    }
-}
-
-/// What follows the product, for some panels that are done and still near. A function of its own, since it is long and called in two places.
-///
-/// # Safety
-/// As for [`run`].
-#[inline(always)]
-unsafe fn then<L: Registers>(product: &Gemm, tile: &Tile, panels: Range<usize>) {
-    let part = product.part(tile.rows.clone(), panels);
-    // SAFETY: the caller's promise.
-    unsafe {
-        L::enter(
-            #[inline(always)]
-            || product.then.run::<L>(&part),
-        );
     }
 }
 
@@ -216,7 +200,7 @@ impl Gemm {
     ) -> Micro {
         let column = panels.start * PANEL;
         let (b, b_step) = self.b_at(panels.start, steps.start);
-        let bias = self.bias.filter(|_| steps.end == self.k);
+        let bias = self.epilogue.bias.filter(|_| steps.end == self.k);
         // SAFETY: the caller's promise.
         unsafe {
             Micro {

@@ -4,7 +4,7 @@ use glassformer_graph::ops::Lookup;
 use glassformer_tensor::Coding;
 
 use super::Call;
-use super::linear::{After, finish};
+use super::linear::{After, epilogue};
 use super::split::over_rows;
 use crate::lowp;
 use crate::lowp::coded::{CodedGemm, Weight};
@@ -14,7 +14,6 @@ use crate::lowp::coded::{CodedGemm, Weight};
 /// # Safety
 /// As [`Call`] says.
 pub(super) unsafe fn product((coding, k): (Coding, usize), after: After, call: Call<'_>) {
-    let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let product = CodedGemm {
         coding,
@@ -25,8 +24,7 @@ pub(super) unsafe fn product((coding, k): (Coding, usize), after: After, call: C
         b: w.data,
         c: y.data,
         c_stride: y.width,
-        bias,
-        then,
+        epilogue: epilogue(after, call),
     };
     call.worker.share(product.items(), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has

@@ -10,9 +10,9 @@ use glassformer_tensor::Coding;
 
 use super::Call;
 use super::linear::{OutputFormat, PADDING, lowp_multiply, piece, quantize_rows};
-use crate::epilogue::{Other, Then};
+use crate::epilogue::{Combine, Epilogue, Other, Store};
 use crate::lanes::activation::ActivationKind;
-use crate::lowp::{self, Format, RowQuantizer, Store, coded};
+use crate::lowp::{self, Format, RowQuantizer, coded};
 
 /// The most columns at a time, where they do not have to end with a block: what both products make of them stays in the cache.
 const COLUMNS: usize = 1024;
@@ -28,7 +28,7 @@ pub(super) unsafe fn narrow(
     call: Call<'_>,
 ) {
     let to = call.outputs.get(2).map(|block| block.data);
-    let (target, behind) = match (narrowed, to) {
+    let (store, behind) = match (narrowed, to) {
         (OutputFormat::Quantized(Format::Bf16), Some(to)) if format == Format::Bf16 => {
             (Store::Bf16Tiles(to), None)
         }
@@ -37,7 +37,7 @@ pub(super) unsafe fn narrow(
             (Store::F32, None)
         }
     };
-    let pair = Pair { format, k, act: call.run.bent(act), target, behind, call };
+    let pair = Pair { format, k, act: call.run.bent(act), store, behind, call };
     // SAFETY: the caller's promise.
     unsafe { if call.worker.count > 1 { pair.together() } else { pair.alone() } }
 }
@@ -48,7 +48,7 @@ struct Pair<'a> {
     k: usize,
     act: ActivationKind,
     /// What the second one writes.
-    target: Store,
+    store: Store,
     /// What y is quantized to behind it, and where.
     behind: Option<(Format, *mut f32)>,
     call: Call<'a>,
@@ -64,7 +64,7 @@ impl Pair<'_> {
     ) -> ([lowp::LowpGemm; 2], Option<RowQuantizer>) {
         let Call { inputs, outputs, .. } = self.call;
         let y = outputs[0];
-        let product = |which: usize, (c, c_stride): (*mut f32, usize), then: Then| lowp::LowpGemm {
+        let product = |which: usize, (c, c_stride): (*mut f32, usize), epilogue: Epilogue| lowp::LowpGemm {
             format: self.format,
             rows: y.rows,
             k: self.k,
@@ -74,13 +74,12 @@ impl Pair<'_> {
             b: inputs[1 + which].data,
             c,
             c_stride,
-            bias: inputs.get(3 + which).map(|bias| bias.data.cast_const()),
-            then,
-            target: Store::F32,
+            epilogue: Epilogue { bias: inputs.get(3 + which).map(|bias| bias.data.cast_const()), ..epilogue },
         };
-        let then = Then::Gate(self.act, Other { start: gate.0, stride: gate.1 });
-        let first = product(0, gate, Then::Nothing);
-        let second = lowp::LowpGemm { target: self.target, ..product(1, (y.data, y.width), then) };
+        let combine = Combine::Gate(self.act, Other { start: gate.0, stride: gate.1 });
+        let first = product(0, gate, Epilogue::default());
+        let gated = Epilogue { combine, store: self.store, ..Epilogue::default() };
+        let second = product(1, (y.data, y.width), gated);
         match self.behind.map(|behind| piece(&second, columns, behind)) {
             Some((second, quantizer)) => ([first, second], Some(quantizer)),
             None => ([first, second], None),
@@ -142,7 +141,7 @@ impl Pair<'_> {
 /// As [`Call`] says.
 pub(super) unsafe fn coded((coding, k): (Coding, usize), act: Activation, call: Call<'_>) {
     let (x, y, gate) = (call.inputs[0], call.outputs[0], call.outputs[1]);
-    let product = |which: usize, c: *mut f32, then: Then| coded::CodedGemm {
+    let product = |which: usize, c: *mut f32, combine: Combine| coded::CodedGemm {
         coding,
         rows: y.rows,
         k,
@@ -151,12 +150,17 @@ pub(super) unsafe fn coded((coding, k): (Coding, usize), act: Activation, call: 
         b: call.inputs[1 + which].data,
         c,
         c_stride: y.width,
-        bias: call.inputs.get(3 + which).map(|bias| bias.data.cast_const()),
-        then,
+        epilogue: Epilogue {
+            bias: call.inputs.get(3 + which).map(|bias| bias.data.cast_const()),
+            combine,
+            ..Epilogue::default()
+        },
     };
     let other = Other { start: gate.data, stride: y.width };
-    let products =
-        [product(0, gate.data, Then::Nothing), product(1, y.data, Then::Gate(call.run.bent(act), other))];
+    let products = [
+        product(0, gate.data, Combine::Nothing),
+        product(1, y.data, Combine::Gate(call.run.bent(act), other)),
+    ];
     call.worker.share(products[0].items(), |item| {
         for product in &products {
             // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has

@@ -11,10 +11,10 @@ use glassformer_graph::ops::Activation;
 use super::Call;
 use super::split::over_rows;
 use crate::context::Block;
-use crate::epilogue::{Other, Then};
+use crate::epilogue::{Combine, Epilogue, Other, Store};
 use crate::gemm::{Begin, Gemm, Matrix, Packed, Packing};
 use crate::lowp::{
-    self, Coming, Format, Operand, OperandPacker, OperandSource, RowFormat, RowQuantizer, RowSource, Store,
+    self, Coming, Format, Operand, OperandPacker, OperandSource, RowFormat, RowQuantizer, RowSource,
 };
 
 /// How a value becomes the B of a product.
@@ -101,8 +101,8 @@ pub(crate) enum OutputFormat {
     ScaledBf16(f32),
 }
 
-/// What `after` does, and the bias, if there is one: the inputs behind x and W.
-pub(super) fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then) {
+/// The epilogue of a product that ends with `after`. The inputs behind x and W are the bias, if there is one, and what `after` reads.
+pub(super) fn epilogue(after: After, call: Call<'_>) -> Epilogue {
     let mut rest = &call.inputs[2..];
     let mut other = || match rest {
         [before @ .., last] => {
@@ -111,18 +111,21 @@ pub(super) fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then)
         }
         [] => unreachable!("the planner gives what `after` reads"),
     };
-    let then = match after {
-        After::Nothing => Then::Nothing,
-        After::Activate(act) => Then::Activate(call.run.bent(act)),
-        After::ActivateAndKeep(act) => {
-            Then::ActivateAndKeep(call.run.bent(act), call.outputs[call.outputs.len() - 1].data)
-        }
-        After::Add => Then::Add(other()),
-        After::Gate(act) => Then::Gate(call.run.bent(act), other()),
-        After::Slope(act) => Then::Slope(call.run.bent(act), other()),
-        After::NarrowSlope(act) => Then::NarrowSlope(call.run.bent(act), other().start),
+    let exact = |act: Activation| call.run.bent(act);
+    let (activation, combine) = match after {
+        After::Nothing => (None, Combine::Nothing),
+        After::Activate(act) | After::ActivateAndKeep(act) => (Some(exact(act)), Combine::Nothing),
+        After::Add => (None, Combine::Add(other())),
+        After::Gate(act) => (None, Combine::Gate(exact(act), other())),
+        After::Slope(act) => (None, Combine::Derivative(exact(act), other())),
+        After::NarrowSlope(act) => (None, Combine::DerivativeBf16(exact(act), other().start)),
     };
-    (rest.first().map(|bias| bias.data.cast_const()), then)
+    let keep = match after {
+        After::ActivateAndKeep(_) => call.outputs.last().map(|block| block.data),
+        _ => None,
+    };
+    let bias = rest.first().map(|bias| bias.data.cast_const());
+    Epilogue { bias, activation, combine, store: Store::F32, keep }
 }
 
 /// `y = after(x Wᵀ + b)`. Inputs: x, W packed, perhaps b, perhaps what `after` reads.
@@ -130,7 +133,6 @@ pub(super) fn finish(after: After, call: Call<'_>) -> (Option<*const f32>, Then)
 /// # Safety
 /// As [`Call`] says.
 pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
-    let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let product = Gemm {
         rows: y.rows,
@@ -140,9 +142,8 @@ pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
         b: w.data,
         c: y.data,
         c_stride: y.width,
-        bias,
         begin: Begin::Zero,
-        then,
+        epilogue: epilogue(after, call),
     };
     // SAFETY: the caller's promise.
     unsafe { multiply(call, &product, scratch) };
@@ -185,9 +186,8 @@ pub(super) unsafe fn lowp_product(
     narrowed: OutputFormat,
     call: Call<'_>,
 ) {
-    let (bias, then) = finish(after, call);
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    let (columns, target) = match narrowed {
+    let (columns, store) = match narrowed {
         OutputFormat::ScaledBf16(scale) => (2 * y.width, Store::ScaledBf16(scale)),
         OutputFormat::F32 => (y.width, Store::of(y.rows * y.width)),
         OutputFormat::Quantized(_) => (y.width, Store::F32),
@@ -202,16 +202,15 @@ pub(super) unsafe fn lowp_product(
         b: w.data,
         c: y.data,
         c_stride: columns,
-        bias,
-        then,
-        target,
+        epilogue: Epilogue { store, ..epilogue(after, call) },
     };
     let to = call.outputs.get(1).map(|block| block.data);
     // SAFETY: the caller's promise.
     unsafe {
         match (narrowed, to) {
             (OutputFormat::Quantized(Format::Bf16), Some(to)) if format == Format::Bf16 => {
-                lowp_multiply(call, &[lowp::LowpGemm { target: Store::Bf16Tiles(to), ..product }], call.next);
+                let epilogue = Epilogue { store: Store::Bf16Tiles(to), ..product.epilogue };
+                lowp_multiply(call, &[lowp::LowpGemm { epilogue, ..product }], call.next);
             }
             (OutputFormat::Quantized(format), Some(to)) => product_by_blocks(call, &product, format, to),
             (OutputFormat::Quantized(_) | OutputFormat::F32 | OutputFormat::ScaledBf16(_), _) => {
@@ -232,7 +231,7 @@ pub(super) fn piece(
     (format, to): (Format, *mut f32),
 ) -> (lowp::LowpGemm, RowQuantizer) {
     let lowp::LowpGemm { rows, columns: k, c, .. } = *product;
-    let (c, from, target, line) = if RowQuantizer::rounds(format, k) && product.fits_halves() {
+    let (c, from, store, line) = if RowQuantizer::rounds(format, k) && product.fits_halves() {
         let c = c.cast::<u16>().wrapping_sub(some.start);
         (c.cast(), RowSource::Bf16(c), Store::ScaledBf16(1.0), 2 * PADDING)
     } else {
@@ -241,7 +240,8 @@ pub(super) fn piece(
     };
     // Rows that begin a page apart would want the same few places of the nearest cache.
     let stride = (some.len() + line).min(k);
-    let product = lowp::LowpGemm { some: [some.start, some.end], c, c_stride: stride, target, ..*product };
+    let epilogue = Epilogue { store, ..product.epilogue };
+    let product = lowp::LowpGemm { some: [some.start, some.end], c, c_stride: stride, epilogue, ..*product };
     (product, RowQuantizer { format, rows, k, from, stride, to })
 }
 
@@ -342,9 +342,7 @@ pub(super) unsafe fn bf16_weight_grad(call: Call<'_>) {
         b: right.data,
         c: dw.data,
         c_stride: dw.width,
-        bias: None,
-        then: Then::Nothing,
-        target: Store::of(dw.rows * dw.width),
+        epilogue: Epilogue { store: Store::of(dw.rows * dw.width), ..Epilogue::default() },
     };
     // SAFETY: the caller's promise.
     unsafe { lowp_multiply(call, &[product], Coming::NOTHING) };
@@ -364,9 +362,8 @@ pub(super) unsafe fn linear_weight_grad(call: Call<'_>, scratch: &mut [f32]) {
         b: x.data,
         c: dw.data,
         c_stride: dw.width,
-        bias: None,
         begin: Begin::Zero,
-        then: Then::Nothing,
+        epilogue: Epilogue::default(),
     };
     // SAFETY: the caller's promise.
     unsafe { multiply(call, &product, scratch) };
@@ -404,9 +401,8 @@ pub(super) unsafe fn squeeze(side: Side, call: Call<'_>, scratch: &mut [f32]) {
             b: packed.data.wrapping_add(Packed::len(span.start, x.width)),
             c: rows_of(y, s * e.rows, e.rows).data,
             c_stride: y.width,
-            bias: None,
             begin: Begin::Zero,
-            then: Then::Nothing,
+            epilogue: Epilogue::default(),
         };
         // SAFETY: the caller's promise; a sequence is no longer than E is wide.
         unsafe { multiply(call, &product, scratch) };
@@ -436,9 +432,8 @@ pub(super) unsafe fn squeeze_grad(side: Side, call: Call<'_>, scratch: &mut [f32
         b: packed.data,
         c: dx.data,
         c_stride: dx.width,
-        bias: None,
         begin: Begin::Existing,
-        then: Then::Nothing,
+        epilogue: Epilogue::default(),
     };
     // SAFETY: the caller's promise; every product stays within the rows of its sequence, and barriers part what writes
     // the workspace and dE from what uses them.

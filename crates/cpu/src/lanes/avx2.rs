@@ -3,6 +3,8 @@
 //! Every `unsafe` block below rests on one fact: a value of [`Avx2`] comes from an `unsafe` function whose caller
 //! promised the instructions, so whoever holds one may use them.
 
+use crate::isa::Isa;
+
 use super::Lanes;
 #[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::x86_64::*;
@@ -127,6 +129,8 @@ impl Neg for Avx2 {
 }
 
 impl Lanes for Avx2 {
+    const ISA: Isa = Isa::Avx2;
+
     type Mask = (__m256, __m256);
 
     #[inline(always)]

@@ -3,6 +3,8 @@
 //! Every `unsafe` block below rests on one fact: a value of [`Avx512`] comes from an `unsafe` function whose caller
 //! promised the instructions, so whoever holds one may use them.
 
+use crate::isa::Isa;
+
 use super::Lanes;
 use super::bf16::together;
 #[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
@@ -80,6 +82,8 @@ impl Avx512 {
 }
 
 impl Lanes for Avx512 {
+    const ISA: Isa = Isa::Avx512;
+
     type Mask = __mmask16;
 
     #[inline(always)]

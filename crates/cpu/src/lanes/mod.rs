@@ -51,6 +51,8 @@
 
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
+use crate::isa::Isa;
+
 pub(crate) mod activation;
 #[cfg(target_arch = "x86_64")]
 mod avx2;
@@ -88,6 +90,9 @@ pub const LANES: usize = 16;
 pub trait Lanes:
     Copy + Add<Output = Self> + Sub<Output = Self> + Mul<Output = Self> + Div<Output = Self> + Neg<Output = Self>
 {
+    /// The instruction set.
+    const ISA: Isa;
+
     /// Sixteen answers, one per lane.
     type Mask: Copy;
 

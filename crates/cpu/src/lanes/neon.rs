@@ -3,6 +3,8 @@
 //! Every `unsafe` block below rests on one fact: a value of [`Neon`] comes from an `unsafe` function whose caller
 //! promised the instructions, so whoever holds one may use them.
 
+use crate::isa::Isa;
+
 use super::{LANES, Lanes};
 #[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::aarch64::*;
@@ -145,6 +147,8 @@ impl Neg for Neon {
 }
 
 impl Lanes for Neon {
+    const ISA: Isa = Isa::Neon;
+
     type Mask = [uint32x4_t; 4];
 
     #[inline(always)]

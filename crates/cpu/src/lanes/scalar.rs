@@ -3,6 +3,8 @@
 //! `fma` multiplies, rounds and adds: a fused one without the instruction is a call into the C library, fifty times as
 //! slow. The compiler vectorises these loops with what the target always has (SSE2, NEON).
 
+use crate::isa::Isa;
+
 use super::{LANES, Lanes};
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
@@ -92,6 +94,8 @@ fn larger(x: f32, y: f32) -> f32 {
 }
 
 impl Lanes for Scalar {
+    const ISA: Isa = Isa::Scalar;
+
     type Mask = [bool; LANES];
 
     #[inline(always)]

@@ -8,11 +8,12 @@
 use super::ahead::{Ahead, Ask};
 use super::amx::{Cursor, Tiles};
 use super::coming::{Coming, PANELS};
-use super::finish::{self, Place};
+use super::epilogue::Place;
 use super::patch::{Shape, Sums, Unpacked};
 use super::strips::Strips;
-use super::{Format, Item, LINES, LowpGemm, SCALED, Store, TILE, UNIT, WIDE, int4};
+use super::{Format, Item, LINES, LowpGemm, SCALED, TILE, UNIT, WIDE, int4};
 use crate::dispatch;
+use crate::epilogue::Store;
 use crate::isa::Isa;
 use std::arch::x86_64::_mm_sfence;
 use std::mem::MaybeUninit;
@@ -61,7 +62,7 @@ unsafe fn run_at(product: &LowpGemm, item: &Item, next: Coming, unpacked: *mut u
             }
         }
     }
-    if matches!(product.target, Store::Streaming) {
+    if product.epilogue.store == Store::Streaming {
         // What went past the caches is there before this thread says that it is.
         // SAFETY: every x86-64 machine has the instruction.
         unsafe { _mm_sfence() };
@@ -106,7 +107,6 @@ struct Waiting {
     place: usize,
     column: usize,
     rows: usize,
-    finish: finish::Rows,
 }
 
 /// Patches side by side: where they are multiplied, and where their sums go.
@@ -237,9 +237,9 @@ impl Pipeline {
     /// # Safety
     /// As for [`run`].
     unsafe fn finish(&mut self, places: &[Place; 2]) {
-        if let Some(Waiting { place, column, rows, finish }) = self.waiting.take() {
+        if let Some(Waiting { place, column, rows }) = self.waiting.take() {
             // SAFETY: the caller's promise; the second sums are those of the previous patch.
-            unsafe { finish(&places[place], column, self.sums[1], 0, rows) };
+            unsafe { places[place].finish(column, self.sums[1], 0, rows) };
         }
     }
 
@@ -251,14 +251,14 @@ impl Pipeline {
     unsafe fn patch(&mut self, row: &Row<'_>, panel: usize) {
         let Row { strips, places, place, .. } = *row;
         let (shape, at, column) = (strips.shape, &places[place], panel * LINES);
-        let whole = at.part.rows == shape.height() && column + shape.width() <= at.part.columns;
-        let c = at.part.c.wrapping_add(column);
+        let whole = at.region.rows == shape.height() && column + shape.width() <= at.region.columns;
+        let c = at.region.c.wrapping_add(column);
         // SAFETY: the caller's promise; the two sums change roles from patch to patch.
         unsafe {
             if !strips.goes_on() {
                 self.tiles.zero();
             } else if whole {
-                self.tiles.load(shape, c, 4 * at.part.stride);
+                self.tiles.load(shape, c, 4 * at.region.stride);
             } else {
                 // What lies beyond the last row and column of the sums does not matter. A machine with AMX has AVX-512.
                 dispatch!(Isa::Avx512, |L| at.load::<L>(column, self.sums[0]));
@@ -273,11 +273,11 @@ impl Pipeline {
             }
             if whole && strips.keeps() {
                 self.waiting = None;
-                self.tiles.store(shape, c, 4 * at.part.stride);
+                self.tiles.store(shape, c, 4 * at.region.stride);
             } else {
                 self.tiles.store(shape, self.sums[0].cast(), 4 * shape.width());
                 self.sums.swap(0, 1);
-                self.waiting = Some(Waiting { place, column, rows: at.part.rows, finish: at.finish(column) });
+                self.waiting = Some(Waiting { place, column, rows: at.region.rows });
             }
         }
     }
@@ -316,11 +316,11 @@ impl Pipeline {
                     cursor.b = self.unpacked.add(step % ring * FOUR_TILES);
                 }
                 self.tiles.step(format, shape, &mut cursor, step + 1 == steps.len());
-                if let Some(Waiting { place, column, finish, .. }) = self.waiting
+                if let Some(Waiting { place, column, .. }) = self.waiting
                     && done < count
                 {
                     let to = count.min(done + row.each);
-                    finish(&row.places[place], column, self.sums[1], done, to);
+                    row.places[place].finish(column, self.sums[1], done, to);
                     done = to;
                 }
                 self.ahead.ask();

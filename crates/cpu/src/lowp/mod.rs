@@ -17,7 +17,7 @@
 //! AMX adds even and odd k apart within a tile, `vdpbf16ps` adds pairs, the others multiply and add one by one.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
-use crate::epilogue::Then;
+use crate::epilogue::{Epilogue, Store};
 use crate::gemm::part;
 use std::ops::Range;
 
@@ -27,7 +27,7 @@ mod amx;
 pub mod coded;
 mod coming;
 mod dot;
-mod finish;
+mod epilogue;
 mod int4;
 #[cfg(target_arch = "x86_64")]
 mod item_amx;
@@ -186,27 +186,8 @@ pub struct LowpGemm {
     pub c: *mut f32,
     /// How far apart the rows of C begin.
     pub c_stride: usize,
-    /// One number per column, added at the end.
-    pub bias: Option<*const f32>,
-    /// What is done to C at last.
-    pub then: Then,
-    /// What C becomes.
-    pub target: Store,
-}
-
-/// What a product writes.
-#[derive(Clone, Copy, Debug, Default)]
-pub enum Store {
-    /// `f32`, to `c`.
-    #[default]
-    F32,
-    /// The same past the caches, where that can be done: C is so large that it would not stay in them.
-    Streaming,
-    /// Of a product in `bf16` that only others read: their A, as [`RowQuantizer`] would write it from C. `c` is not used then.
-    Bf16Tiles(*mut f32),
-    /// C times this, rounded to `bf16`, row by row to `c`, where `c_stride` counts `bf16`. There are whole lines of them, and no
-    /// more than one block of k.
-    ScaledBf16(f32),
+    /// What becomes of A·B.
+    pub epilogue: Epilogue,
 }
 
 impl Store {
@@ -253,7 +234,7 @@ impl LowpGemm {
     /// in addresses and in what follows them, and in nothing else. What comes `behind` them is asked for in time.
     ///
     /// # Safety
-    /// The machine has `dot`; `item` is below their items. For each of them, A, B, the bias and what `then` names are valid for reads and C for
+    /// The machine has `dot`; `item` is below their items. For each of them, A, B and what the epilogue names are valid for reads and C for
     /// writes, at the sizes that it says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items. One may read what those before it wrote to the columns of this item.
     pub unsafe fn run_item(products: &[Self], dot: Dot, item: usize, workers: usize, behind: Coming) {

@@ -186,15 +186,31 @@ pub(super) unsafe fn quantize_row(isa: Isa, format: Format, numbers: &[f32], fir
     unsafe {
         match format {
             Format::Bf16 => {
-                match isa {
-                    #[cfg(target_arch = "x86_64")]
-                    Isa::Avx512 if Dot::Avx512Dot.is_available() => x86::round_row(numbers, first),
-                    _ => dispatch!(isa, round_row(numbers, first)),
-                }
+                rounding(isa)(numbers, first);
                 1.0
             }
             Format::Int8 | Format::Int4 => dispatch!(isa, quantize_int8(numbers, first)),
         }
+    }
+}
+
+/// What rounds some numbers to `bf16`, into the lines from an address on, one in each tile, with zeros behind the last number.
+///
+/// The function's safety: the machine has `isa`, and every tile from there on has a line for this row.
+pub(super) fn rounding(isa: Isa) -> unsafe fn(&[f32], *mut u8) {
+    macro_rules! on {
+        ($isa:expr) => {
+            // SAFETY: the caller's promise.
+            |numbers, first| unsafe { dispatch!($isa, round_row(numbers, first)) }
+        };
+    }
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 if Dot::Avx512Dot.is_available() => x86::round_row,
+        Isa::Avx512 => on!(Isa::Avx512),
+        Isa::Avx2 => on!(Isa::Avx2),
+        Isa::Neon => on!(Isa::Neon),
+        Isa::Scalar => on!(Isa::Scalar),
     }
 }
 

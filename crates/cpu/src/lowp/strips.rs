@@ -3,12 +3,11 @@
 //! Between two blocks of k sums of `bf16` are kept in C; those of integers begin anew, since another block has other scales, and are added to
 //! what C holds.
 
-#[cfg(target_arch = "x86_64")]
-use super::LINE;
-use super::finish::{self, Finish, NO_BIAS, Place};
+use super::epilogue::{self, Conversion, Finish, NO_BIAS, Place};
 use super::patch::{Patch, Shape, Sums};
-use super::{BLOCK, Format, LINES, LowpGemm, Store, TILE, part};
-use crate::epilogue::{Region, Then};
+use super::quantize::rounding;
+use super::{BLOCK, Format, LINE, LINES, LowpGemm, TILE, part};
+use crate::epilogue::{Epilogue, Region, Store};
 use crate::isa::Isa;
 use std::ops::Range;
 
@@ -16,19 +15,24 @@ impl LowpGemm {
     /// How many blocks of k there are. Between two of them C must hold the sums, so there is one where C is in low precision.
     pub(super) fn blocks(&self) -> usize {
         match self.format {
-            Format::Bf16 if !matches!(self.target, Store::F32 | Store::Streaming) => 1,
+            Format::Bf16 if !matches!(self.epilogue.store, Store::F32 | Store::Streaming) => 1,
             Format::Bf16 => self.tiles().div_ceil(BLOCK),
             Format::Int8 | Format::Int4 => self.format.blocks(self.k),
         }
     }
 
-    /// What becomes of C behind these tiles: nothing leaves the caches before its last block, nor what does not begin with a line.
-    #[cfg(target_arch = "x86_64")] // AMX alone
-    fn target_of(&self, tiles: &Range<usize>) -> Store {
+    /// What follows these tiles: nothing before the last block of k. Past the caches goes only what begins with a line and is not read again.
+    fn epilogue_behind(&self, tiles: &Range<usize>) -> Epilogue {
+        if tiles.end < self.tiles() {
+            return Epilogue::default();
+        }
         let lines = self.c.addr().is_multiple_of(LINE) && self.c_stride.is_multiple_of(LINES);
-        match self.target {
-            Store::Streaming if tiles.end < self.tiles() || !lines => Store::F32,
-            target => target,
+        let epilogue = self.epilogue;
+        match epilogue.store {
+            Store::Streaming if epilogue.changes() || epilogue.keep.is_some() || !lines => {
+                Epilogue { store: Store::F32, ..epilogue }
+            }
+            _ => epilogue,
         }
     }
 
@@ -47,28 +51,34 @@ pub(super) struct Strips<'a> {
     pub steps: Range<usize>,
     /// The block's number.
     block: usize,
+    isa: Isa,
+    /// What follows this block.
+    epilogue: Epilogue,
     /// What is done to the rows of patches that are whole, and of others.
-    finish: [finish::Rows; 2],
+    finish: [Finish; 2],
+    /// What rounds numbers to lines of `bf16`.
+    round: unsafe fn(&[f32], *mut u8),
 }
 
 impl<'a> Strips<'a> {
     /// These rows in block number `block`.
     pub fn new(product: &'a LowpGemm, isa: Isa, shape: Shape, rows: Range<usize>, block: usize) -> Self {
         let steps = product.block(block);
-        let finish = match product.format {
-            Format::Bf16 if steps.end < product.tiles() => Finish::Keep,
-            Format::Bf16 => Finish::Add,
-            Format::Int8 | Format::Int4 if block == 0 => Finish::Scale,
-            Format::Int8 | Format::Int4 => Finish::ScaleOnto,
+        let conversion = match product.format {
+            Format::Bf16 if steps.end < product.tiles() => Conversion::Keep,
+            Format::Bf16 => Conversion::Add,
+            Format::Int8 | Format::Int4 if block == 0 => Conversion::Scale,
+            Format::Int8 | Format::Int4 => Conversion::ScaleOnto,
         };
-        let then = if steps.end < product.tiles() { Then::Nothing } else { product.then };
-        let general = finish::rows(isa, finish, then);
+        let epilogue = product.epilogue_behind(&steps);
+        let general = epilogue::finish(isa, conversion, &epilogue);
         let whole = match shape {
             #[cfg(target_arch = "x86_64")]
-            Shape::Square => finish::square_rows(finish, then, product.target_of(&steps)),
+            Shape::Square => epilogue::fused(conversion, &epilogue),
             Shape::Wide => general,
         };
-        Self { product, shape, rows, steps, block, finish: [whole, general] }
+        let (finish, round) = ([whole, general], rounding(isa));
+        Self { product, shape, rows, steps, block, isa, epilogue, finish, round }
     }
 }
 
@@ -100,38 +110,31 @@ impl Strips<'_> {
     #[inline(always)]
     pub fn place(&self, row: usize, panels: &Range<usize>) -> Place {
         let (product, column) = (self.product, panels.start * LINES);
-        let LowpGemm { c, c_stride, columns, some, bias, then, target, .. } = *product;
+        let LowpGemm { c, c_stride, columns, some, .. } = *product;
         let at = row * c_stride + column;
-        let part = Region {
+        let region = Region {
             corner: [row, column],
             rows: (self.rows.end - row).min(self.shape.height()),
             columns: some[1].min(panels.end * LINES) - column,
-            c: match target {
+            c: match product.epilogue.store {
                 Store::F32 | Store::Streaming | Store::Bf16Tiles(_) => c.wrapping_add(at),
                 Store::ScaledBf16(_) => c.cast::<u16>().wrapping_add(at).cast(),
             },
             stride: c_stride,
         };
-        let other = match then {
-            Then::Nothing | Then::Activate(_) => (std::ptr::null(), 0),
-            Then::Add(other) | Then::Gate(_, other) | Then::Slope(_, other) => {
-                (other.start.wrapping_add(row * other.stride + column), other.stride)
-            }
-            Then::ActivateAndKeep(_, tiles) => (tiles.cast_const(), 0),
-            Then::NarrowSlope(_, tiles) => (tiles, 0),
-        };
         Place {
-            part,
+            isa: self.isa,
+            region,
             width: self.shape.width(),
             finish: self.finish,
-            bias: bias.map_or(NO_BIAS.as_ptr(), |bias| bias.wrapping_add(column)),
+            bias: product.epilogue.bias.map_or(NO_BIAS.as_ptr(), |bias| bias.wrapping_add(column)),
             scales: [
                 product.row_scales(self.block).wrapping_add(row),
                 product.column_scales().wrapping_add(column),
             ],
-            other,
-            target,
+            epilogue: self.epilogue,
             across: Format::Bf16.tiles(columns),
+            round: self.round,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Products of low-precision numbers against their naive twins, and against themselves cut differently.
 
 use super::*;
-use crate::epilogue::Other;
-use crate::epilogue::tests::{followed, thens};
+use crate::epilogue::tests::{epilogues, followed};
+use crate::epilogue::{Combine, Other};
 use crate::isa::Isa;
 use crate::lanes::activation::ActivationKind;
 use glassformer_tensor::{Buffer, CodedRow, Coding, Random, Tolerance, compare};
@@ -51,18 +51,18 @@ impl Case {
 
     /// Rows `rows` by the kernels, with items in a random order; the other rows of C untouched.
     fn found(&self, format: Format, dot: Dot, rows: Range<usize>, random: &mut Random) -> Vec<f32> {
-        self.found_then((format, dot), rows, Then::Nothing, random)
+        self.found_with((format, dot), rows, Epilogue::default(), random)
     }
 
     /// The same, and what follows.
-    fn found_then(
+    fn found_with(
         &self,
         (format, dot): (Format, Dot),
         rows: Range<usize>,
-        then: Then,
+        epilogue: Epilogue,
         random: &mut Random,
     ) -> Vec<f32> {
-        self.found_some((format, dot), (rows, [0, self.columns]), then, random)
+        self.found_some((format, dot), (rows, [0, self.columns]), epilogue, random)
     }
 
     /// The same of some columns.
@@ -70,14 +70,14 @@ impl Case {
         &self,
         (format, dot): (Format, Dot),
         (rows, some): (Range<usize>, [usize; 2]),
-        then: Then,
+        epilogue: Epilogue,
         random: &mut Random,
     ) -> Vec<f32> {
         let stride = self.columns + GAP;
         let mut c = vec![UNTOUCHED; self.rows * stride];
         let to = (c[rows.start * stride..].as_mut_ptr(), stride, Store::F32);
         // SAFETY: C has room for these rows.
-        unsafe { self.multiply((format, dot), (rows, some), then, to, random) };
+        unsafe { self.multiply((format, dot), (rows, some), epilogue, to, random) };
         c
     }
 
@@ -89,21 +89,21 @@ impl Case {
         &self,
         (format, dot): (Format, Dot),
         (rows, some): (Range<usize>, [usize; 2]),
-        then: Then,
-        (c, c_stride, target): (*mut f32, usize, Store),
+        epilogue: Epilogue,
+        (c, c_stride, store): (*mut f32, usize, Store),
         random: &mut Random,
     ) {
         let weight = Weight::from_weight(format, &self.weight, self.columns, self.k);
-        let mut narrowed = Buffer::zeros(RowQuantizer::len(format, rows.len(), self.k));
+        let mut quantized = Buffer::zeros(RowQuantizer::len(format, rows.len(), self.k));
         // What lies in unused lines must not matter.
-        narrowed.fill(f32::NAN);
+        quantized.fill(f32::NAN);
         let quantizer = RowQuantizer {
             format,
             rows: rows.len(),
             k: self.k,
             from: RowSource::F32(self.a[rows.start * (self.k + GAP)..].as_ptr()),
             stride: self.k + GAP,
-            to: narrowed.as_mut_ptr(),
+            to: quantized.as_mut_ptr(),
         };
         let product = LowpGemm {
             format,
@@ -111,13 +111,11 @@ impl Case {
             k: self.k,
             columns: self.columns,
             some,
-            a: narrowed.as_ptr(),
+            a: quantized.as_ptr(),
             b: weight.as_ptr(),
             c,
             c_stride,
-            bias: self.bias.as_ref().map(Vec::as_ptr),
-            then,
-            target,
+            epilogue: Epilogue { bias: self.bias.as_ref().map(Vec::as_ptr), store, ..epilogue },
         };
         // SAFETY: the caller's promise, and the vectors have the sizes that the descriptions say.
         unsafe {
@@ -129,13 +127,18 @@ impl Case {
     }
 
     /// C quantized by the kernels, and C as they write it else, quantized afterwards.
-    fn found_narrow(&self, (format, dot): (Format, Dot), then: Then, random: &mut Random) -> [Buffer; 2] {
+    fn found_quantized(
+        &self,
+        (format, dot): (Format, Dot),
+        epilogue: Epilogue,
+        random: &mut Random,
+    ) -> [Buffer; 2] {
         let (rows, columns, isa) = (self.rows, self.columns, dot.isa());
-        let c = self.found_then((format, dot), 0..rows, then, random);
+        let c = self.found_with((format, dot), 0..rows, epilogue, random);
         let weight = Weight::from_weight(format, &self.weight, columns, self.k);
         let mut a = Buffer::zeros(RowQuantizer::len(format, rows, self.k));
-        let mut narrowed = [(); 2].map(|()| Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, columns)));
-        let [found, expected] = &mut narrowed;
+        let mut quantized = [(); 2].map(|()| Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, columns)));
+        let [found, expected] = &mut quantized;
         let (from, stride) = (RowSource::F32(self.a.as_ptr()), self.k + GAP);
         let of_a = RowQuantizer { format, rows, k: self.k, from, stride, to: a.as_mut_ptr() };
         let (format_of_c, from, stride) = (Format::Bf16, RowSource::F32(c.as_ptr()), columns + GAP);
@@ -151,9 +154,11 @@ impl Case {
             b: weight.as_ptr(),
             c: std::ptr::null_mut(),
             c_stride: 0,
-            bias: self.bias.as_ref().map(Vec::as_ptr),
-            then,
-            target: Store::Bf16Tiles(found.as_mut_ptr()),
+            epilogue: Epilogue {
+                bias: self.bias.as_ref().map(Vec::as_ptr),
+                store: Store::Bf16Tiles(found.as_mut_ptr()),
+                ..epilogue
+            },
         };
         // SAFETY: `dot` is available, and the buffers have the sizes that the descriptions say.
         unsafe {
@@ -163,7 +168,7 @@ impl Case {
             }
             run(&product, dot, random);
         }
-        narrowed
+        quantized
     }
 }
 
@@ -181,7 +186,7 @@ fn what_goes_past_the_caches_has_the_same_bits() {
                 c.fill(UNTOUCHED);
                 let (all, to) = ((0..rows, [0, columns]), (c.as_mut_ptr(), stride, Store::Streaming));
                 // SAFETY: `dot` is available, and C has room for these rows.
-                unsafe { case.multiply((format, dot), all, Then::Nothing, to, &mut random) };
+                unsafe { case.multiply((format, dot), all, Epilogue::default(), to, &mut random) };
                 for (row, expected) in expected.chunks_exact(columns + GAP).enumerate() {
                     let (found, rest) = c[row * stride..][..stride].split_at(columns);
                     assert_eq!(found, &expected[..columns], "row {row} of {format:?} on {dot}");
@@ -207,9 +212,10 @@ unsafe fn run(product: &LowpGemm, dot: Dot, random: &mut Random) {
 }
 
 /// What may follow products of this format. Only those in `bf16` are trained.
-fn thens_of(format: Format, other: &[f32], stride: usize) -> Vec<Then> {
-    let fits = |then: &Then| format == Format::Bf16 || !matches!(then, Then::Slope(..));
-    thens(other, stride).into_iter().filter(fits).collect()
+fn epilogues_of(format: Format, other: &[f32], stride: usize) -> Vec<Epilogue> {
+    let fits =
+        |epilogue: &Epilogue| format == Format::Bf16 || !matches!(epilogue.combine, Combine::Derivative(..));
+    epilogues(other, stride).into_iter().filter(fits).collect()
 }
 
 /// The nearest `bf16`, in `f32`, by trying both neighbours.
@@ -393,11 +399,12 @@ fn some_columns_have_the_bits_that_they_have_among_all() {
         for (format, dot) in
             Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d)))
         {
-            let then = *random.pick(&thens_of(format, &other, columns));
-            let all = case.found_then((format, dot), 0..rows, then, &mut random);
-            let some = case.found_some((format, dot), (0..rows, [from, to]), then, &mut random);
+            let epilogue = *random.pick(&epilogues_of(format, &other, columns));
+            let all = case.found_with((format, dot), 0..rows, epilogue, &mut random);
+            let some = case.found_some((format, dot), (0..rows, [from, to]), epilogue, &mut random);
             for (row, (all, some)) in all.chunks(columns + GAP).zip(some.chunks(columns + GAP)).enumerate() {
-                let message = format!("row {row} of [{rows}, {k}, {columns}], {then:?}, {format:?} on {dot}");
+                let message =
+                    format!("row {row} of [{rows}, {k}, {columns}], {epilogue:?}, {format:?} on {dot}");
                 assert!(bits(&all[from..to]) == bits(&some[from..to]), "{message}");
                 let rest = some[..from].iter().chain(&some[to..]);
                 assert!(rest.into_iter().all(|&x| x == UNTOUCHED), "{message}");
@@ -416,12 +423,12 @@ fn what_follows_has_the_bits_of_a_step_behind() {
             Format::ALL.into_iter().flat_map(|f| Dot::available().into_iter().map(move |d| (f, d)))
         {
             let plain = case.found(format, dot, 0..rows, &mut random);
-            for then in thens_of(format, &other, columns + 1) {
-                let found = case.found_then((format, dot), 0..rows, then, &mut random);
-                let expected = followed(dot.isa(), &plain, [rows, columns, columns + GAP], then);
+            for epilogue in epilogues_of(format, &other, columns + 1) {
+                let found = case.found_with((format, dot), 0..rows, epilogue, &mut random);
+                let expected = followed(dot.isa(), &plain, [rows, columns, columns + GAP], &epilogue);
                 assert!(
                     bits(&found) == bits(&expected),
-                    "[{rows}, {k}, {columns}], {then:?}, {format:?} on {dot}"
+                    "[{rows}, {k}, {columns}], {epilogue:?}, {format:?} on {dot}"
                 );
             }
         }
@@ -429,21 +436,21 @@ fn what_follows_has_the_bits_of_a_step_behind() {
 }
 
 #[test]
-fn a_narrow_c_is_what_narrowing_makes_of_it() {
+fn a_bf16_c_is_what_quantizing_makes_of_it() {
     let mut random = Random::new(8);
     for [rows, k, columns] in shapes(&mut random, 12) {
         let case = Case::random(&mut random, rows, k, columns);
         let other: Vec<f32> = (0..rows * columns).map(|_| random.normal()).collect();
         for dot in Dot::available() {
-            let then = *random.pick(&thens(&other, columns));
-            let [found, expected] = case.found_narrow((Format::Bf16, dot), then, &mut random);
-            assert!(bits(&found) == bits(&expected), "[{rows}, {k}, {columns}], {then:?} on {dot}");
+            let epilogue = *random.pick(&epilogues(&other, columns));
+            let [found, expected] = case.found_quantized((Format::Bf16, dot), epilogue, &mut random);
+            assert!(bits(&found) == bits(&expected), "[{rows}, {k}, {columns}], {epilogue:?} on {dot}");
         }
     }
 }
 
 #[test]
-fn what_is_kept_is_what_narrowing_makes_of_a_product() {
+fn what_is_kept_is_what_quantizing_makes_of_a_product() {
     let mut random = Random::new(9);
     for [rows, k, columns] in shapes(&mut random, 12) {
         // What is kept has anything behind its last column.
@@ -451,11 +458,11 @@ fn what_is_kept_is_what_narrowing_makes_of_a_product() {
         let case = Case::random(&mut random, rows, k, columns);
         for dot in Dot::available() {
             let mut kept = Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, columns));
-            let keep = Then::ActivateAndKeep(ActivationKind::GeluTanh, kept.as_mut_ptr());
-            let activate = Then::Activate(ActivationKind::GeluTanh);
-            let [found, expected] =
-                [keep, activate].map(|then| case.found_narrow((Format::Bf16, dot), then, &mut random));
-            let [plain, _] = case.found_narrow((Format::Bf16, dot), Then::Nothing, &mut random);
+            let activate = Epilogue { activation: Some(ActivationKind::GeluTanh), ..Epilogue::default() };
+            let keep = Epilogue { keep: Some(kept.as_mut_ptr()), ..activate };
+            let [found, expected] = [keep, activate]
+                .map(|epilogue| case.found_quantized((Format::Bf16, dot), epilogue, &mut random));
+            let [plain, _] = case.found_quantized((Format::Bf16, dot), Epilogue::default(), &mut random);
             let about = format!("[{rows}, {k}, {columns}] on {dot}");
             assert!(bits(&found[0]) == bits(&expected[0]) && bits(&kept) == bits(&plain), "{about}");
         }
@@ -463,21 +470,22 @@ fn what_is_kept_is_what_narrowing_makes_of_a_product() {
 }
 
 #[test]
-fn slopes_of_what_is_narrowed_are_those_of_rounded_numbers() {
+fn derivatives_of_kept_numbers_are_those_of_rounded_numbers() {
     let mut random = Random::new(10);
     for [rows, k, columns] in shapes(&mut random, 12) {
         let case = Case::random(&mut random, rows, k, columns);
         let other: Vec<f32> = (0..rows * columns).map(|_| rounded(random.normal())).collect();
-        let mut narrowed = Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, columns));
-        let (from, to) = (RowSource::F32(other.as_ptr()), narrowed.as_mut_ptr());
+        let mut quantized = Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, columns));
+        let (from, to) = (RowSource::F32(other.as_ptr()), quantized.as_mut_ptr());
         let quantizer = RowQuantizer { format: Format::Bf16, rows, k: columns, from, stride: columns, to };
         // SAFETY: every machine has this set, and the buffers are as long as the quantizer says.
         (0..rows).for_each(|row| unsafe { quantizer.run_row(Isa::Scalar, row) });
         for dot in Dot::available() {
             let act = ActivationKind::NearGeluTanh;
-            let wide = Then::Slope(act, Other { start: other.as_ptr(), stride: columns });
-            let [expected, found] = [wide, Then::NarrowSlope(act, narrowed.as_ptr())]
-                .map(|then| bits(&case.found_then((Format::Bf16, dot), 0..rows, then, &mut random)));
+            let of_f32 = Combine::Derivative(act, Other { start: other.as_ptr(), stride: columns });
+            let [expected, found] = [of_f32, Combine::DerivativeBf16(act, quantized.as_ptr())]
+                .map(|combine| Epilogue { combine, ..Epilogue::default() })
+                .map(|epilogue| bits(&case.found_with((Format::Bf16, dot), 0..rows, epilogue, &mut random)));
             assert!(found == expected, "[{rows}, {k}, {columns}] on {dot}");
         }
     }
@@ -501,7 +509,7 @@ fn weights_and_matrices_are_laid_out_alike() {
 }
 
 #[test]
-fn stored_integers_are_laid_out_as_narrowed_numbers_are() {
+fn stored_integers_are_laid_out_as_quantized_numbers_are() {
     let mut random = Random::new(8);
     let mut shapes = vec![[1, 1], [64, 16], [63, 15], [65, 17], [300, 64]];
     shapes.extend((0..20).map(|_| [1 + random.below(300), 1 + random.below(100)]));
@@ -513,7 +521,7 @@ fn stored_integers_are_laid_out_as_narrowed_numbers_are() {
             bytes.extend(row.codes.iter().map(|code| code ^ 128));
             scales.extend_from_slice(&row.scales);
         }
-        let narrowed = Weight::from_weight(Format::Int8, &numbers, columns, k);
+        let quantized = Weight::from_weight(Format::Int8, &numbers, columns, k);
         let stored = Weight::from_integers(&bytes, &scales, k).expect("none is -128");
         let data = |weight: &Weight| {
             // SAFETY: a weight is that long.
@@ -521,7 +529,7 @@ fn stored_integers_are_laid_out_as_narrowed_numbers_are() {
                 std::slice::from_raw_parts(weight.as_ptr(), Weight::len(Format::Int8, k, columns))
             })
         };
-        assert!(data(&narrowed) == data(&stored), "[{k}, {columns}]");
+        assert!(data(&quantized) == data(&stored), "[{k}, {columns}]");
         let column = random.below(columns);
         let mut found = vec![0.0; k];
         // SAFETY: it is a weight of so many columns, each of k numbers.
@@ -565,9 +573,7 @@ fn items_cover_everything_and_are_never_empty() {
             b: std::ptr::null(),
             c: std::ptr::null_mut(),
             c_stride: columns,
-            bias: None,
-            then: Then::Nothing,
-            target: Store::F32,
+            epilogue: Epilogue::default(),
         };
         for (down, across) in [Dot::Scalar, Dot::Amx]
             .into_iter()

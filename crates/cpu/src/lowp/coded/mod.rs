@@ -17,9 +17,7 @@
 use glassformer_tensor::{Base, Bits, Coding, SUPER, Scales};
 
 use super::{Dot, LINE, LINES, UNIT, part};
-use crate::dispatch;
-use crate::epilogue::{Region, Then};
-use crate::lanes::Lanes;
+use crate::epilogue::{Epilogue, Region};
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -117,10 +115,8 @@ pub struct CodedGemm {
     pub c: *mut f32,
     /// How far apart the rows of C begin.
     pub c_stride: usize,
-    /// One number per column, added at the end.
-    pub bias: Option<*const f32>,
-    /// What is done to C at last.
-    pub then: Then,
+    /// What becomes of A·B.
+    pub epilogue: Epilogue,
 }
 
 // SAFETY: a description holds addresses and reads none; whoever calls `run_item` answers for them.
@@ -144,7 +140,7 @@ impl CodedGemm {
     /// Computes item number `item` by the instructions of `dot`.
     ///
     /// # Safety
-    /// The machine has `dot`; `item < self.items()`. A, B, the bias and what `then` names are valid for reads and C for writes,
+    /// The machine has `dot`; `item < self.items()`. A, B, and what the epilogue names are valid for reads and C for writes,
     /// at the sizes that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items of this product.
     pub unsafe fn run_item(&self, dot: Dot, item: usize) {
@@ -167,7 +163,7 @@ impl CodedGemm {
                     unreachable!("this machine has no {dot}")
                 }
             }
-            dispatch!(dot.isa(), finish(&item));
+            finish(dot, &item);
         }
     }
 }
@@ -176,11 +172,10 @@ impl CodedGemm {
 ///
 /// # Safety
 /// As [`CodedGemm::run_item`] says.
-#[inline(always)]
-unsafe fn finish<L: Lanes>(item: &Item<'_>) {
+unsafe fn finish(dot: Dot, item: &Item<'_>) {
     let Item { product, rows, unit } = item;
     let (row, column) = (rows.start, unit * UNIT);
-    let part = Region {
+    let region = Region {
         corner: [row, column],
         rows: rows.len(),
         columns: (product.columns - column).min(UNIT),
@@ -188,7 +183,7 @@ unsafe fn finish<L: Lanes>(item: &Item<'_>) {
         stride: product.c_stride,
     };
     // SAFETY: the caller's promise.
-    unsafe { product.then.run::<L>(&part) };
+    unsafe { product.epilogue.apply(dot.isa(), &region) };
 }
 
 /// The same function for every coding: its bits, and sixteens in a group.

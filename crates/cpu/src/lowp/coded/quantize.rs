@@ -2,7 +2,8 @@
 #![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 #![allow(clippy::cast_ptr_alignment)] // rows begin at 64 bytes, and so does each of their parts
 
-use super::{LINE, LINES, dispatch};
+use super::{LINE, LINES};
+use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::Lanes;
 use crate::lowp::quantize::{quantize, scale};

@@ -229,7 +229,7 @@ pub(super) unsafe fn store<L: Lanes>(item: &Item<'_>, row: usize, panel: usize, 
     }
     // SAFETY: the caller's promise; so many columns are left.
     unsafe {
-        let numbers = match product.bias {
+        let numbers = match product.epilogue.bias {
             None => numbers,
             Some(bias) => numbers + L::load_first(bias.add(column), count),
         };

@@ -147,8 +147,7 @@ impl Case {
             b: weight.as_ptr(),
             c: c[rows.start * stride..].as_mut_ptr(),
             c_stride: stride,
-            bias: self.bias.as_ref().map(Vec::as_ptr),
-            then: Then::Nothing,
+            epilogue: Epilogue { bias: self.bias.as_ref().map(Vec::as_ptr), ..Epilogue::default() },
         };
         let mut items: Vec<usize> = (0..product.items()).collect();
         random.shuffle(&mut items);

@@ -135,7 +135,7 @@ impl Numbers for ScaledOnto {
         at: usize,
         some: usize,
     ) -> L {
-        let c = place.part.c.wrapping_add(row * place.part.stride + at);
+        let c = place.region.c.wrapping_add(row * place.region.stride + at);
         // SAFETY: the caller's promise.
         unsafe { integers::<L>(sums).fused(factor(place, row, scales), L::load_first(c, some)) }
     }
