@@ -130,27 +130,17 @@ pub fn narrow(dot: Dot, format: Format, team: &Team) -> Option<f64> {
 /// The machine has AMX.
 #[cfg(target_arch = "x86_64")]
 unsafe fn tiles(format: Format, team: &Team) -> f64 {
-    use crate::lowp::apart;
+    use crate::lowp::{Tiles, apart};
     const STEPS: usize = 20_000;
-    /// Palette 1; eight registers of 64 bytes and sixteen lines.
-    #[repr(align(64))]
-    struct Configuration([u8; 64]);
-    let mut configuration = Configuration([0; 64]);
-    configuration.0[0] = 1;
-    (0..8).for_each(|register| configuration.0[16 + 2 * register] = 64);
-    configuration.0[48..56].fill(16);
     macro_rules! multiply {
         ($name:literal) => {
             apart!(
-                "ldtilecfg [{}]",
                 "tilezero tmm4", "tilezero tmm5", "tilezero tmm6", "tilezero tmm7",
                 concat!("2:\n ", $name, " tmm0, tmm4, tmm6"),
                 concat!($name, " tmm1, tmm4, tmm7"),
                 concat!($name, " tmm2, tmm5, tmm6"),
                 concat!($name, " tmm3, tmm5, tmm7"),
-                "dec {}\n jnz 2b",
-                "tilerelease";
-                in(reg) &raw const configuration.0,
+                "dec {}\n jnz 2b";
                 inout(reg) STEPS => _,
                 out("tmm0") _, out("tmm1") _, out("tmm2") _, out("tmm3") _,
                 out("tmm4") _, out("tmm5") _, out("tmm6") _, out("tmm7") _,
@@ -159,8 +149,9 @@ unsafe fn tiles(format: Format, team: &Team) -> f64 {
         };
     }
     let seconds = timed(|| {
-        // SAFETY: the caller's promise; only registers change.
+        // SAFETY: the caller's promise; only registers change, which are whole tiles.
         team.run(&|_| unsafe {
+            let _tiles = Tiles::shaped([16; 8], [64; 8]);
             match format {
                 Format::Bf16 => multiply!("tdpbf16ps"),
                 Format::Int8 | Format::Int4 => multiply!("tdpbssd"),

@@ -2,6 +2,8 @@
 //!
 //! `fma` multiplies, rounds and adds: a fused one without the instruction is a call into the C library, fifty times as
 //! slow. The compiler vectorises these loops with what the target always has (SSE2, NEON).
+//!
+//! Arithmetic is never inlined: a machine without vector instructions is rare, and each kernel would be twice as large for it.
 
 use crate::isa::Isa;
 
@@ -44,7 +46,7 @@ impl Scalar {
 
 impl Add for Scalar {
     type Output = Self;
-    #[inline(always)]
+    #[inline(never)]
     fn add(self, other: Self) -> Self {
         self.zip(other, |x, y| x + y)
     }
@@ -52,7 +54,7 @@ impl Add for Scalar {
 
 impl Sub for Scalar {
     type Output = Self;
-    #[inline(always)]
+    #[inline(never)]
     fn sub(self, other: Self) -> Self {
         self.zip(other, |x, y| x - y)
     }
@@ -60,7 +62,7 @@ impl Sub for Scalar {
 
 impl Mul for Scalar {
     type Output = Self;
-    #[inline(always)]
+    #[inline(never)]
     fn mul(self, other: Self) -> Self {
         self.zip(other, |x, y| x * y)
     }
@@ -68,7 +70,7 @@ impl Mul for Scalar {
 
 impl Div for Scalar {
     type Output = Self;
-    #[inline(always)]
+    #[inline(never)]
     fn div(self, other: Self) -> Self {
         self.zip(other, |x, y| x / y)
     }
@@ -76,7 +78,7 @@ impl Div for Scalar {
 
 impl Neg for Scalar {
     type Output = Self;
-    #[inline(always)]
+    #[inline(never)]
     fn neg(self) -> Self {
         self.map(|x| -x)
     }
@@ -134,37 +136,37 @@ impl Lanes for Scalar {
         unsafe { to.copy_from_nonoverlapping(self.0.as_ptr(), n) };
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn fma(self, factor: Self, term: Self) -> Self {
         self * factor + term
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn fused(self, factor: Self, term: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].mul_add(factor.0[i], term.0[i])))
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn max(self, other: Self) -> Self {
         self.zip(other, larger)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn min(self, other: Self) -> Self {
         self.zip(other, |x, y| if x < y { x } else { y })
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn abs(self) -> Self {
         self.map(f32::abs)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn round(self) -> Self {
         self.map(f32::round_ties_even)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn less_than(self, other: Self) -> Self::Mask {
         let mut mask = [false; LANES];
         for (m, (x, y)) in mask.iter_mut().zip(self.0.into_iter().zip(other.0)) {
@@ -173,7 +175,7 @@ impl Lanes for Scalar {
         mask
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
         let mut result = no;
         for (x, (m, y)) in result.0.iter_mut().zip(mask.into_iter().zip(yes.0)) {
@@ -182,7 +184,7 @@ impl Lanes for Scalar {
         result
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn scale_by_power(self, exponent: Self) -> Self {
         self.zip(exponent, |x, n| {
             let half = (n * 0.5).round_ties_even();
@@ -190,25 +192,25 @@ impl Lanes for Scalar {
         })
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn split(self) -> (Self, Self) {
         let mantissa = self.map(|x| f32::from_bits(x.to_bits() & 0x007F_FFFF | 0x3F80_0000));
         let exponent = self.map(|x| ((x.to_bits() >> 23) as i32 - 127) as f32);
         (mantissa, exponent)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn halves(self) -> [Self; 2] {
         let bits = |keep: fn(u32) -> u32| self.map(|x| f32::from_bits(keep(x.to_bits())));
         [bits(|x| x << 16), bits(|x| x & 0xFFFF_0000)]
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn sum(self) -> f32 {
         self.fold(|x, y| x + y)
     }
 
-    #[inline(always)]
+    #[inline(never)]
     fn largest(self) -> f32 {
         self.fold(larger)
     }

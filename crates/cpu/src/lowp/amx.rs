@@ -182,7 +182,7 @@ impl Tiles {
     /// Register i has `lines[i]` lines of `bytes[i]` bytes.
     ///
     /// # Safety
-    /// The machine has AMX, as [`ask`] says; there are 1 to 16 lines of 4 to 64 bytes.
+    /// The machine has AMX, as [`ask`] says; there are 1 to 16 lines of 4 to 64 bytes, or none where a register is not used.
     pub unsafe fn shaped(lines: [u8; 8], bytes: [u16; 8]) -> Self {
         let mut configuration =
             Configuration { palette: 1, start: 0, reserved: [0; 14], bytes: [0; 16], lines: [0; 16] };

@@ -7,7 +7,6 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
-use std::arch::asm;
 use std::arch::x86_64::*;
 
 use glassformer_tensor::{Base, Bits};
@@ -17,61 +16,21 @@ use super::strip::{AHEAD, Sums, Upper, store};
 use super::vectors::Vnni512;
 use super::{Item, LINE, LINES, Layout, TALLEST, UNIT, by_coding};
 use crate::lanes::{Avx512, Lanes};
-use crate::lowp::amx::apart;
+use crate::lowp::{Tiles, apart};
 
 /// Steps of k whose codes are unpacked at once: 16 KB of them.
 const STEPS: usize = 1024;
 
-/// What `ldtilecfg` reads: the palette, then the bytes per line and the number of lines of each register.
-#[repr(C, align(64))]
-struct Configuration {
-    palette: u8,
-    start: u8,
-    reserved: [u8; 14],
-    bytes: [u16; 16],
-    lines: [u8; 16],
-}
-
-/// The tile registers of this thread in use, until this is dropped.
-struct Tiles;
-
-impl Tiles {
-    /// Registers 0 and 1 for sums, 4 and 5 for sixteen rows of A, 6 and 7 for as many steps of sixteen columns of B.
-    ///
-    /// # Safety
-    /// The machine has AMX, and the system lets this process use it; a group is 16 or 32.
-    unsafe fn configure(group: usize) -> Self {
-        let (mut bytes, mut lines) = ([0; 16], [0; 16]);
-        for (register, (width, height)) in [
-            (LINE, LINES),
-            (LINE, LINES),
-            (0, 0),
-            (0, 0),
-            (group, LINES),
-            (group, LINES),
-            (LINE, group / 4),
-            (LINE, group / 4),
-        ]
-        .into_iter()
-        .enumerate()
-        {
-            bytes[register] = width as u16;
-            lines[register] = height as u8;
-        }
-        let configuration = Configuration { palette: 1, start: 0, reserved: [0; 14], bytes, lines };
-        // SAFETY: the caller's promise; the instruction reads 64 bytes.
-        unsafe {
-            asm!("ldtilecfg [{}]", in(reg) &raw const configuration, options(nostack, preserves_flags, readonly));
-        }
-        Self
-    }
-}
-
-impl Drop for Tiles {
-    fn drop(&mut self) {
-        // SAFETY: there are tiles, or `configure` would not have been called.
-        unsafe { asm!("tilerelease", options(nomem, nostack, preserves_flags)) };
-    }
+/// Tile registers for groups of so many steps: 0 and 1 for sums, 4 and 5 for sixteen rows of A, 6 and 7 for as many steps of sixteen columns
+/// of B.
+///
+/// # Safety
+/// The machine has AMX, and the system lets this process use it; a group is 16 or 32.
+unsafe fn tiles_for(group: usize) -> Tiles {
+    let (deep, line) = (group as u16, LINE as u16);
+    let steps = deep as u8 / 4;
+    // SAFETY: the caller's promise.
+    unsafe { Tiles::shaped([16, 16, 0, 0, 16, 16, steps, steps], [line, line, 0, 0, deep, deep, line, line]) }
 }
 
 /// Sums of sixteen rows and columns: integers on their way out of a tile, or chains.
@@ -94,7 +53,7 @@ pub(super) unsafe fn run(item: &Item<'_>) -> usize {
     let coding = item.product.coding;
     // SAFETY: the caller's promise; panels beyond the last column hold zeros, and `store` writes nothing of them.
     unsafe {
-        let _tiles = Tiles::configure(coding.group);
+        let _tiles = tiles_for(coding.group);
         let columns = item.product.columns - item.unit * UNIT;
         for panel in 0..columns.min(UNIT).div_ceil(LINES) {
             by_coding!(coding, by_tiles(item, panel, strips));
