@@ -177,7 +177,7 @@ mod tests {
     use std::num::NonZeroUsize;
 
     #[test]
-    fn ceilings_are_positive_and_those_of_narrow_numbers_are_told_where_there_are_some() {
+    fn ceilings_are_positive_and_those_of_low_precision_are_told_where_there_are_some() {
         let team = Team::new(NonZeroUsize::MIN);
         assert!(multiply_adds(Isa::best(), &team) > 0.0);
         assert!(reading(Isa::best(), &team, &vec![0.0; 4096], 2) > 0.0);

@@ -53,7 +53,7 @@ fn difference(found: &[f32], expected: &[f32]) -> f32 {
 }
 
 #[test]
-fn a_narrow_stack_is_near_a_wide_one() {
+fn a_low_precision_stack_is_near_one_in_f32() {
     let batch = batch(&[(1, 5), (2, 40), (3, 1)]);
     let expected = outputs(&Cpu::new(1), &batch);
     for (precision, bound) in NARROW.into_iter().zip([0.02, 0.05, 0.3]) {
@@ -147,7 +147,7 @@ fn attended(heads: usize, shown: bool) -> Result<Graph, Error> {
 }
 
 #[test]
-fn an_attention_of_halves_has_the_bits_of_a_wide_one() {
+fn an_attention_of_bf16_has_the_bits_of_one_in_f32() {
     for lengths in [vec![(1, 1)], vec![(1, 17), (2, 40)], vec![(1, 150), (2, 3), (3, 170)]] {
         let batch = batch(&lengths);
         for (heads, precision) in [(6, Precision::Bf16), (3, Precision::Int8), (6, Precision::Int8)] {
@@ -279,7 +279,7 @@ fn trained(cpu: &Cpu, lengths: &[(u64, usize)]) -> Vec<Vec<f32>> {
 }
 
 #[test]
-fn narrow_gradients_are_near_wide_ones() {
+fn bf16_gradients_are_near_those_in_f32() {
     let lengths = [(1, 5), (2, 40), (3, 1), (4, 60)];
     let expected = trained(&Cpu::new(1), &lengths);
     let largest = |numbers: &[f32]| numbers.iter().fold(0.0_f32, |most, x| most.max(x.abs()));
@@ -301,7 +301,7 @@ fn narrow_gradients_are_near_wide_ones() {
 }
 
 #[test]
-fn narrow_gradients_have_the_same_bits_on_any_number_of_threads_and_in_bands() {
+fn bf16_gradients_have_the_same_bits_on_any_number_of_threads_and_in_row_blocks() {
     let lengths = [(1, 5), (2, 40), (3, 1), (4, 60)];
     let with = |threads: usize| Cpu::new(threads).with_precision(Precision::Bf16).sharing_everything();
     let expected = bits(&trained(&with(1), &lengths));

@@ -21,14 +21,14 @@ const COLUMNS: usize = 1024;
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn narrow(
+pub(super) unsafe fn lowp(
     (format, k): (Format, usize),
     act: Activation,
-    narrowed: OutputFormat,
+    output: OutputFormat,
     call: Call<'_>,
 ) {
     let to = call.outputs.get(2).map(|block| block.data);
-    let (store, behind) = match (narrowed, to) {
+    let (store, behind) = match (output, to) {
         (OutputFormat::Quantized(Format::Bf16), Some(to)) if format == Format::Bf16 => {
             (Store::Bf16Tiles(to), None)
         }

@@ -84,9 +84,9 @@ pub(crate) enum After {
     /// f(o) · x, where o is a further input.
     Gate(Activation),
     /// f′(o) · x, where o is a further input.
-    Slope(Activation),
+    Derivative(Activation),
     /// The same, where o comes rounded to `bf16`.
-    NarrowSlope(Activation),
+    DerivativeBf16(Activation),
 }
 
 /// What else becomes of what a product writes.
@@ -117,8 +117,8 @@ pub(super) fn epilogue(after: After, call: Call<'_>) -> Epilogue {
         After::Activate(act) | After::ActivateAndKeep(act) => (Some(exact(act)), Combine::Nothing),
         After::Add => (None, Combine::Add(other())),
         After::Gate(act) => (None, Combine::Gate(exact(act), other())),
-        After::Slope(act) => (None, Combine::Derivative(exact(act), other())),
-        After::NarrowSlope(act) => (None, Combine::DerivativeBf16(exact(act), other().start)),
+        After::Derivative(act) => (None, Combine::Derivative(exact(act), other())),
+        After::DerivativeBf16(act) => (None, Combine::DerivativeBf16(exact(act), other().start)),
     };
     let keep = match after {
         After::ActivateAndKeep(_) => call.outputs.last().map(|block| block.data),
@@ -153,7 +153,7 @@ pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
 ///
 /// # Safety
 /// As [`Call`] says; the output has room for all rows.
-pub(super) unsafe fn narrow(kind: RowFormat, call: Call<'_>) {
+pub(super) unsafe fn quantize(kind: RowFormat, call: Call<'_>) {
     let (x, to) = (call.inputs[0], call.outputs[0].data);
     over_rows(call.worker, x.rows, x.width, |rows| {
         for row in rows {
@@ -183,11 +183,11 @@ pub(super) unsafe fn quantize_rows(call: Call<'_>, quantizer: &RowQuantizer) {
 pub(super) unsafe fn lowp_product(
     (format, k): (Format, usize),
     after: After,
-    narrowed: OutputFormat,
+    output: OutputFormat,
     call: Call<'_>,
 ) {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    let (columns, store) = match narrowed {
+    let (columns, store) = match output {
         OutputFormat::ScaledBf16(scale) => (2 * y.width, Store::ScaledBf16(scale)),
         OutputFormat::F32 => (y.width, Store::of(y.rows * y.width)),
         OutputFormat::Quantized(_) => (y.width, Store::F32),
@@ -207,7 +207,7 @@ pub(super) unsafe fn lowp_product(
     let to = call.outputs.get(1).map(|block| block.data);
     // SAFETY: the caller's promise.
     unsafe {
-        match (narrowed, to) {
+        match (output, to) {
             (OutputFormat::Quantized(Format::Bf16), Some(to)) if format == Format::Bf16 => {
                 let epilogue = Epilogue { store: Store::Bf16Tiles(to), ..product.epilogue };
                 lowp_multiply(call, &[lowp::LowpGemm { epilogue, ..product }], call.next);

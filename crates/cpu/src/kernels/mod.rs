@@ -54,10 +54,10 @@ pub(crate) enum Kernel {
     Product(After),
     /// The same of what comes quantized; x had `k` columns. Where what it writes goes to other such products alone, it quantizes
     /// that itself.
-    LowpProduct { format: Format, k: usize, after: After, narrowed: OutputFormat },
+    LowpProduct { format: Format, k: usize, after: After, output: OutputFormat },
     /// The same with two weights, act(x Gᵀ) · x Wᵀ: x quantized, G, W, perhaps both biases. What is behind y, and before y quantized,
     /// is a place for the gate.
-    LowpGated { format: Format, k: usize, act: Activation, narrowed: OutputFormat },
+    LowpGated { format: Format, k: usize, act: Activation, output: OutputFormat },
     /// An attention whose queries, keys and values come as `bf16`, queries times the scale.
     Bf16Attend(Attend),
     /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, or quantized, for the number of its rows.
@@ -113,7 +113,7 @@ impl Kernel {
     /// All columns of that weight, or of the first of two, which is at `b`, where rows of what is written are so wide.
     pub fn narrow_weight(&self, b: *const f32, width: usize) -> Coming {
         match *self {
-            Self::LowpProduct { format, k, narrowed: OutputFormat::ScaledBf16(_), .. } => {
+            Self::LowpProduct { format, k, output: OutputFormat::ScaledBf16(_), .. } => {
                 Coming::new(format, k, b, &(0..2 * width))
             }
             Self::LowpProduct { format, k, .. } | Self::LowpGated { format, k, .. } => {
@@ -282,7 +282,7 @@ impl Work {
             products: b * rows.div_ceil(MULTIPLICATIONS),
             numbers: count(&inputs[..1]) + count(outputs),
         };
-        let narrow = |rows: usize, b: usize| {
+        let lowp = |rows: usize, b: usize| {
             let [on_tiles, on_vectors] = LOWP_ROWS;
             b / LOWP_SPEEDUP * rows.div_ceil(if run.dot == Dot::Amx { on_tiles } else { on_vectors })
         };
@@ -290,14 +290,14 @@ impl Work {
             Self::Numbers => Effort { products: 0, numbers: count(inputs) + count(outputs) },
             Self::First => Effort { products: 0, numbers: count(&inputs[..1]) },
             Self::Lowp { k } => Effort {
-                products: narrow(outputs[0].rows, k * outputs[0].width),
+                products: lowp(outputs[0].rows, k * outputs[0].width),
                 numbers: outputs[0].rows * k + count(&outputs[..1]),
             },
             Self::Rows => Effort { products: 0, numbers: 2 * count(outputs) },
             Self::OverColumns => product(outputs[0].rows, inputs[0].width * outputs[0].width),
             Self::OverRows => product(outputs[0].rows, inputs[0].rows * outputs[0].width),
             Self::LowpOverRows => Effort {
-                products: narrow(outputs[0].rows, inputs[2].rows * outputs[0].width),
+                products: lowp(outputs[0].rows, inputs[2].rows * outputs[0].width),
                 numbers: count(&inputs[2..]) + count(outputs),
             },
             Self::Pairs(op) => Effort {
@@ -417,18 +417,18 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
         match kernel {
             Kernel::Op(op) => run_op(op, call, scratch),
             Kernel::Pack(packs) => linear::pack(*packs, call),
-            Kernel::Quantize(kind) => linear::narrow(*kind, call),
+            Kernel::Quantize(kind) => linear::quantize(*kind, call),
             Kernel::QuantizedNorm(op, kind) => norm::norm(op, Some(*kind), call),
             Kernel::PackOperand(operand, quantized) => linear::pack_operand(*operand, *quantized, call),
             Kernel::SumBf16Rows => gather::sum_bf16_rows(call),
             Kernel::Bf16Attend(op) => attend::attend((op, true), call, scratch),
             Kernel::Bf16WeightGrad => linear::bf16_weight_grad(call),
             Kernel::Product(after) => linear::linear(*after, call, scratch),
-            Kernel::LowpProduct { format, k, after, narrowed } => {
-                linear::lowp_product((*format, *k), *after, *narrowed, call);
+            Kernel::LowpProduct { format, k, after, output } => {
+                linear::lowp_product((*format, *k), *after, *output, call);
             }
-            Kernel::LowpGated { format, k, act, narrowed } => {
-                gated::narrow((*format, *k), *act, *narrowed, call);
+            Kernel::LowpGated { format, k, act, output } => {
+                gated::lowp((*format, *k), *act, *output, call);
             }
             Kernel::CodedProduct { coding, k, after } => coded::product((*coding, *k), *after, call),
             Kernel::CodedGated { coding, k, act } => gated::coded((*coding, *k), *act, call),

@@ -339,16 +339,16 @@ mod tests {
                 let x = i as f32 / 100.0;
                 // SAFETY: `isa` is available.
                 let pairs = [Activation::Gelu, Activation::GeluTanh, Activation::Silu].map(|act| unsafe {
-                    let value = |bent: ActivationKind| {
-                        dispatch!(isa, |L| with_activation!(bent, |B| B::value(<L as Lanes>::splat(x))
+                    let value = |act: ActivationKind| {
+                        dispatch!(isa, |L| with_activation!(act, |B| B::value(<L as Lanes>::splat(x))
                             .to_array()[LANES - 1]))
                     };
                     (value(ActivationKind::exact(act)), value(ActivationKind::near(act)))
                 });
                 // SAFETY: as above.
                 let slopes = [Activation::Gelu, Activation::GeluTanh].map(|act| unsafe {
-                    let slope = |bent: ActivationKind| {
-                        dispatch!(isa, |L| with_activation!(bent, |B| B::slope(<L as Lanes>::splat(x))
+                    let slope = |act: ActivationKind| {
+                        dispatch!(isa, |L| with_activation!(act, |B| B::slope(<L as Lanes>::splat(x))
                             .to_array()[LANES - 1]))
                     };
                     (slope(ActivationKind::exact(act)), slope(ActivationKind::near(act)))
@@ -365,13 +365,13 @@ mod tests {
                     );
                 }
             }
-            for bent in [ActivationKind::NearGelu, ActivationKind::NearGeluTanh, ActivationKind::NearSilu] {
+            for act in [ActivationKind::NearGelu, ActivationKind::NearGeluTanh, ActivationKind::NearSilu] {
                 // SAFETY: `isa` is available.
                 let nan = unsafe {
-                    dispatch!(isa, |L| with_activation!(bent, |B| B::value(<L as Lanes>::splat(f32::NAN))
+                    dispatch!(isa, |L| with_activation!(act, |B| B::value(<L as Lanes>::splat(f32::NAN))
                         .to_array()[0]))
                 };
-                assert!(nan.is_nan(), "{isa}, {bent:?}");
+                assert!(nan.is_nan(), "{isa}, {act:?}");
             }
         }
     }

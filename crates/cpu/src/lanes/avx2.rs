@@ -256,19 +256,19 @@ impl Lanes for Avx2 {
             parts[0][i] = rows[i].0;
             parts[1][i] = rows[i].1;
         }
-        let mut turned = rows;
+        let mut transposed = rows;
         for (i, part) in parts.into_iter().enumerate() {
             // SAFETY: the values prove the instructions.
             let columns = unsafe { transposed_eight(part) };
             for j in 0..4 {
-                turned[4 * i + j] = Self(columns[2 * j], columns[2 * j + 1]);
+                transposed[4 * i + j] = Self(columns[2 * j], columns[2 * j + 1]);
             }
         }
-        turned
+        transposed
     }
 
     #[inline(always)]
-    fn halves(self) -> [Self; 2] {
+    fn unpack_bf16(self) -> [Self; 2] {
         // SAFETY: the value proves the instructions.
         unsafe {
             let upper = _mm256_castsi256_ps(_mm256_set1_epi32(0xFFFF_0000_u32.cast_signed()));

@@ -6,7 +6,7 @@
 use crate::isa::Isa;
 
 use super::Lanes;
-use super::bf16::together;
+use super::bf16::round_two;
 #[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::x86_64::*;
 use std::ops::{Add, Div, Mul, Neg, Sub};
@@ -24,7 +24,7 @@ impl Avx512 {
     #[target_feature(enable = "avx512f,avx512bf16")]
     pub(crate) unsafe fn store_bf16(self, behind: Self, to: *mut u16) {
         // SAFETY: the caller's promise.
-        unsafe { _mm512_storeu_si512(to.cast(), together([self.0, behind.0])) };
+        unsafe { _mm512_storeu_si512(to.cast(), round_two([self.0, behind.0])) };
     }
 
     /// Writes these to `to` on, past the caches. Other threads see it behind an `sfence`.
@@ -204,7 +204,7 @@ impl Lanes for Avx512 {
             }
             let first = _mm512_setr_epi64(0, 1, 8, 9, 2, 3, 10, 11);
             let last = _mm512_setr_epi64(4, 5, 12, 13, 6, 7, 14, 15);
-            let mut turned = rows;
+            let mut transposed = rows;
             for c in [0, 2] {
                 for (quarters, to) in [(first, 0), (last, 4)] {
                     let mut eights = [_mm512_setzero_ps(); 2];
@@ -214,16 +214,16 @@ impl Lanes for Avx512 {
                         eights[next] = _mm512_castpd_ps(_mm512_permutex2var_pd(upper, quarters, lower));
                     }
                     let [even, odd] = eights;
-                    turned[to + c / 2] = Self(_mm512_shuffle_f32x4::<0x44>(even, odd));
-                    turned[to + 2 + c / 2] = Self(_mm512_shuffle_f32x4::<0xEE>(even, odd));
+                    transposed[to + c / 2] = Self(_mm512_shuffle_f32x4::<0x44>(even, odd));
+                    transposed[to + 2 + c / 2] = Self(_mm512_shuffle_f32x4::<0xEE>(even, odd));
                 }
             }
-            turned
+            transposed
         }
     }
 
     #[inline(always)]
-    fn halves(self) -> [Self; 2] {
+    fn unpack_bf16(self) -> [Self; 2] {
         // SAFETY: the value proves the instructions.
         unsafe {
             let bits = _mm512_castps_si512(self.0);

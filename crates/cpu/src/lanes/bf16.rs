@@ -4,7 +4,7 @@
 use super::{LANES, Lanes};
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) use machine::{in_turns, pair, together};
+pub(crate) use machine::{interleave, round_interleaved, round_two};
 
 /// The nearest `bf16`, the even one of two; NaN stays NaN. What is subnormal becomes zero, as the instruction has it that rounds: whether
 /// a row meets that one may depend on its neighbours.
@@ -25,23 +25,23 @@ pub(crate) fn from_bf16(half: u16) -> f32 {
 
 /// Two numbers as the halves of a word.
 #[inline(always)]
-pub(crate) fn word(lower: f32, upper: f32) -> u32 {
+pub(crate) fn pair_bits(lower: f32, upper: f32) -> u32 {
     u32::from(to_bf16(lower)) | u32::from(to_bf16(upper)) << 16
 }
 
-/// The same, lane by lane: what [`Lanes::halves`] takes apart.
+/// The same, lane by lane: what [`Lanes::unpack_bf16`] takes apart.
 ///
 /// # Safety
 /// The machine has the instructions.
 #[inline(always)]
-pub(crate) unsafe fn words<L: Lanes>(lower: L, upper: L) -> L {
+pub(crate) unsafe fn pack_pairs<L: Lanes>(lower: L, upper: L) -> L {
     let [mut a, mut b] = [[0.0; LANES]; 2];
     // SAFETY: the caller's promise; the arrays have sixteen places.
     unsafe {
         lower.store(a.as_mut_ptr());
         upper.store(b.as_mut_ptr());
         for (a, &b) in a.iter_mut().zip(&b) {
-            *a = f32::from_bits(word(*a, b));
+            *a = f32::from_bits(pair_bits(*a, b));
         }
         L::load(a.as_ptr())
     }
@@ -57,34 +57,34 @@ mod machine {
     /// Numbers and those that follow them.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bf16")]
-    pub(crate) fn together([low, high]: [__m512; 2]) -> __m512i {
+    pub(crate) fn round_two([low, high]: [__m512; 2]) -> __m512i {
         // SAFETY: both are 512 bits, and any bits will do.
         unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low)) }
     }
 
-    /// Numbers of two rows in turns: those of the first are the lower halves of words.
+    /// Numbers of two rows in order: those of the first are the lower halves of words.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    pub(crate) fn pair(rows: [__m512; 2]) -> __m512i {
-        in_turns(together(rows))
+    pub(crate) fn round_interleaved(rows: [__m512; 2]) -> __m512i {
+        interleave(round_two(rows))
     }
 
-    /// Sixteen halves and sixteen others, taken in turns.
+    /// Sixteen halves and sixteen others, taken in order.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
-    pub(crate) fn in_turns(halves: __m512i) -> __m512i {
-        const TURNS: [u16; 2 * LANES] = {
-            let mut turns = [0; 2 * LANES];
+    pub(crate) fn interleave(numbers: __m512i) -> __m512i {
+        const ORDER: [u16; 2 * LANES] = {
+            let mut order = [0; 2 * LANES];
             let mut i = 0;
             while i < LANES {
-                turns[2 * i] = i as u16;
-                turns[2 * i + 1] = (LANES + i) as u16;
+                order[2 * i] = i as u16;
+                order[2 * i + 1] = (LANES + i) as u16;
                 i += 1;
             }
-            turns
+            order
         };
         // SAFETY: both are 512 bits, and any bits will do.
-        let turns = unsafe { std::mem::transmute::<[u16; 2 * LANES], __m512i>(TURNS) };
-        _mm512_permutexvar_epi16(turns, halves)
+        let order = unsafe { std::mem::transmute::<[u16; 2 * LANES], __m512i>(ORDER) };
+        _mm512_permutexvar_epi16(order, numbers)
     }
 }

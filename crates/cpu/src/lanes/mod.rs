@@ -183,7 +183,7 @@ pub trait Lanes:
         for row in 0..8 {
             numbers[row] = rows[row].to_array();
         }
-        let mut turned = rows;
+        let mut transposed = rows;
         for pair in 0..8 {
             let mut columns = [0.0; LANES];
             for row in 0..8 {
@@ -191,14 +191,14 @@ pub trait Lanes:
                 columns[8 + row] = numbers[row][2 * pair + 1];
             }
             // SAFETY: the rows prove the instructions; there are sixteen numbers.
-            turned[pair] = unsafe { Self::load(columns.as_ptr()) };
+            transposed[pair] = unsafe { Self::load(columns.as_ptr()) };
         }
-        turned
+        transposed
     }
 
     /// The bits of each lane as two numbers in `bf16`: those in the lower halves, and those in the upper ones.
     #[must_use]
-    fn halves(self) -> [Self; 2];
+    fn unpack_bf16(self) -> [Self; 2];
 
     /// All sixteen added, in one order for every implementation: halves onto halves, 8 + 8, 4 + 4, 2 + 2, 1 + 1.
     fn sum(self) -> f32;

@@ -276,7 +276,7 @@ impl Lanes for Neon {
     }
 
     #[inline(always)]
-    fn halves(self) -> [Self; 2] {
+    fn unpack_bf16(self) -> [Self; 2] {
         // SAFETY: the value proves the instructions.
         unsafe { [each!(lower_half(self)), each!(upper_half(self))] }
     }

@@ -200,7 +200,7 @@ impl Lanes for Scalar {
     }
 
     #[inline(never)]
-    fn halves(self) -> [Self; 2] {
+    fn unpack_bf16(self) -> [Self; 2] {
         let bits = |keep: fn(u32) -> u32| self.map(|x| f32::from_bits(keep(x.to_bits())));
         [bits(|x| x << 16), bits(|x| x & 0xFFFF_0000)]
     }

@@ -214,7 +214,7 @@ fn every_implementation_means_the_same() {
 }
 
 #[test]
-fn words_of_two_halves_are_taken_apart() {
+fn pairs_of_bf16_are_taken_apart() {
     let numbers = everywhere();
     let nearest = |x: f32| bf16::from_bf16(bf16::to_bf16(x));
     let same = |isa: Isa, found: &[f32], expected: fn(f32) -> f32| {
@@ -223,10 +223,16 @@ fn words_of_two_halves_are_taken_apart() {
             assert_eq!(found.to_bits(), expected.to_bits(), "{isa}: {x:e}");
         }
     };
-    each_isa!(numbers, |x| bf16::words(x, -x).halves()[0], |isa, found: Vec<f32>| same(isa, &found, |x| x));
-    each_isa!(numbers, |x| bf16::words(x, -x).halves()[1], |isa, found: Vec<f32>| same(isa, &found, |x| {
-        -x
-    }));
+    each_isa!(numbers, |x| bf16::pack_pairs(x, -x).unpack_bf16()[0], |isa, found: Vec<f32>| same(
+        isa,
+        &found,
+        |x| x
+    ));
+    each_isa!(numbers, |x| bf16::pack_pairs(x, -x).unpack_bf16()[1], |isa, found: Vec<f32>| same(
+        isa,
+        &found,
+        |x| { -x }
+    ));
 }
 
 #[test]
@@ -293,7 +299,7 @@ fn sums_have_one_order_everywhere() {
 }
 
 #[test]
-fn eight_rows_are_turned_into_pairs_of_columns() {
+fn eight_rows_are_transposed_into_pairs_of_columns() {
     let numbers: Vec<f32> = (0..8 * LANES).map(|i| i as f32).collect();
     for isa in Isa::available() {
         let mut turned = vec![0.0; 8 * LANES];

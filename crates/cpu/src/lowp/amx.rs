@@ -215,7 +215,7 @@ impl Tiles {
     /// A whole patch of this shape can be read there; these tiles were configured for it.
     #[inline(always)]
     pub(super) unsafe fn load(&self, shape: Shape, from: *const f32, stride: usize) {
-        let [first, second] = halves(shape, from, stride);
+        let [first, second] = two_parts(shape, from, stride);
         // SAFETY: the caller's promise.
         unsafe {
             apart!(
@@ -238,7 +238,7 @@ impl Tiles {
     /// As for [`Tiles::load`], for writes.
     #[inline(always)]
     pub(super) unsafe fn store(&self, shape: Shape, to: *mut f32, stride: usize) {
-        let [first, second] = halves(shape, to, stride);
+        let [first, second] = two_parts(shape, to, stride);
         // SAFETY: the caller's promise.
         unsafe {
             apart!(
@@ -302,7 +302,7 @@ impl Tiles {
 
 /// Where the first two tiles of a patch of sums begin, and the last two.
 #[inline(always)]
-fn halves<T>(shape: Shape, sums: *const T, stride: usize) -> [*const u8; 2] {
+fn two_parts<T>(shape: Shape, sums: *const T, stride: usize) -> [*const u8; 2] {
     let second = match shape {
         Shape::Square => LINES * stride,
         Shape::Wide => 2 * LINE,

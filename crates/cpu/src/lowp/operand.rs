@@ -11,7 +11,7 @@ use super::{Format, LINE, LINES, TILE, TILE_FLOATS, padded};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::Lanes;
-use crate::lanes::bf16::word;
+use crate::lanes::bf16::pair_bits;
 #[cfg(target_arch = "x86_64")]
 use crate::lanes::{Avx512, dispatch::on_avx512};
 
@@ -75,7 +75,7 @@ trait Making {
     unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
         for (i, to) in line.iter_mut().enumerate() {
             // SAFETY: the caller's promise.
-            unsafe { *to = word(*low.add(i), *high.add(i)) };
+            unsafe { *to = pair_bits(*low.add(i), *high.add(i)) };
         }
     }
 }
@@ -323,7 +323,7 @@ mod x86 {
     unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
         // SAFETY: the caller's promise; lines are aligned to 64 bytes.
         unsafe {
-            let both = bf16::pair([_mm512_loadu_ps(low), _mm512_loadu_ps(high)]);
+            let both = bf16::round_interleaved([_mm512_loadu_ps(low), _mm512_loadu_ps(high)]);
             _mm512_store_si512(line.as_mut_ptr().cast(), both);
         }
     }
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn operands_are_what_weights_and_narrowed_rows_are() {
+    fn operands_are_what_weights_and_quantized_rows_are() {
         let mut random = Random::new(1);
         let mut shapes: Vec<[usize; 2]> = (0..20).map(|_| [(); 2].map(|()| 1 + random.below(300))).collect();
         shapes.extend([[1, 1], [16, 32], [64, 64], [33, 65]]);
@@ -431,15 +431,16 @@ mod tests {
             (0..width).for_each(|row| unsafe { quantizer.run_row(Isa::Scalar, row) });
             let left: Vec<u32> = left.iter().map(|x| x.to_bits()).collect();
             // Lines of rows that are not there hold anything.
-            let mut narrowed = Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, width));
-            narrowed.fill(f32::NAN);
-            let (from, to) = (matrix.as_ptr(), narrowed.as_mut_ptr());
+            let mut quantized = Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, width));
+            quantized.fill(f32::NAN);
+            let (from, to) = (matrix.as_ptr(), quantized.as_mut_ptr());
             let from = RowSource::F32(from);
             let quantizer = RowQuantizer { format: Format::Bf16, rows, k: width, from, stride: width, to };
             // SAFETY: as above.
             (0..rows).for_each(|row| unsafe { quantizer.run_row(Isa::Scalar, row) });
             for isa in Isa::available() {
-                for from in [OperandSource::F32(matrix.as_ptr()), OperandSource::Bf16Tiles(narrowed.as_ptr())]
+                for from in
+                    [OperandSource::F32(matrix.as_ptr()), OperandSource::Bf16Tiles(quantized.as_ptr())]
                 {
                     let about = format!("[{rows}, {width}], {from:?} on {isa}");
                     assert!(packed(Operand::B, isa, from, rows, width) == b, "{about}");

@@ -255,19 +255,19 @@ mod x86 {
 /// The machine has `L`'s instructions; there are so many numbers at `from`, and a line at `line`, aligned to 64 bytes.
 #[inline(always)]
 pub(super) unsafe fn bf16_line<L: Lanes>(from: *const f32, some: usize, line: *mut u8) {
-    let mut narrow = [0_u16; LINE / 2];
+    let mut rounded = [0_u16; LINE / 2];
     // SAFETY: the caller's promise.
     unsafe {
         if some == LINE / 2 {
             for i in 0..LINE / 2 {
-                narrow[i] = to_bf16(*from.add(i));
+                rounded[i] = to_bf16(*from.add(i));
             }
         } else {
             for i in 0..some {
-                narrow[i] = to_bf16(*from.add(i));
+                rounded[i] = to_bf16(*from.add(i));
             }
         }
-        *line.cast() = narrow;
+        *line.cast() = rounded;
     }
 }
 
@@ -429,7 +429,7 @@ impl Bytes for Avx512 {
 unsafe fn lines<const DEPTH: usize, N: Copy, T: Copy + Default>(
     numbers: &[N],
     first: *mut u8,
-    narrow: impl Fn(N) -> T,
+    convert: impl Fn(N) -> T,
 ) {
     let (whole, rest) = numbers.as_chunks::<DEPTH>();
     // SAFETY: the caller's promise; lines are aligned to 64 bytes.
@@ -439,14 +439,14 @@ unsafe fn lines<const DEPTH: usize, N: Copy, T: Copy + Default>(
             // or the compiler would think that it might overlap the numbers.
             let mut line = [T::default(); DEPTH];
             for i in 0..DEPTH {
-                line[i] = narrow(numbers[i]);
+                line[i] = convert(numbers[i]);
             }
             *first.add(tile * TILE).cast::<[T; DEPTH]>() = line;
         }
         if !rest.is_empty() || numbers.is_empty() {
             let mut line = [T::default(); DEPTH];
             for (to, &from) in line.iter_mut().zip(rest) {
-                *to = narrow(from);
+                *to = convert(from);
             }
             *first.add(whole.len() * TILE).cast::<[T; DEPTH]>() = line;
         }
@@ -496,7 +496,7 @@ mod tests {
     use glassformer_tensor::{Buffer, Random};
 
     #[test]
-    fn halves_become_the_integers_of_their_numbers() {
+    fn bf16_becomes_the_integers_of_its_numbers() {
         let mut random = Random::new(4);
         for [rows, k] in [[1, 1], [16, 64], [33, 65], [5, 1024], [3, 2100], [2, 4096], [2, 5632], [2, 0]] {
             let mut halves: Vec<u16> = (0..rows * k).map(|_| to_bf16(random.normal())).collect();
@@ -506,7 +506,7 @@ mod tests {
                 *last = to_bf16(f32::NAN);
             }
             let numbers: Vec<f32> = halves.iter().map(|&half| from_bf16(half)).collect();
-            let narrowed = |from: RowSource, isa: Isa| {
+            let quantized = |from: RowSource, isa: Isa| {
                 let mut to = Buffer::zeros(RowQuantizer::len(Format::Int8, rows, k));
                 let quantizer =
                     RowQuantizer { format: Format::Int8, rows, k, from, stride: k, to: to.as_mut_ptr() };
@@ -514,14 +514,14 @@ mod tests {
                 (0..rows).for_each(|row| unsafe { quantizer.run_row(isa, row) });
                 to.iter().map(|x| x.to_bits()).collect::<Vec<u32>>()
             };
-            let expected = narrowed(RowSource::F32(numbers.as_ptr()), Isa::Scalar);
+            let expected = quantized(RowSource::F32(numbers.as_ptr()), Isa::Scalar);
             // What is rounded off.
             let near: Vec<f32> = numbers.iter().map(|&x| f32::from_bits(x.to_bits() | 1)).collect();
             for isa in Isa::available() {
-                let found = narrowed(RowSource::Bf16(halves.as_ptr()), isa);
+                let found = quantized(RowSource::Bf16(halves.as_ptr()), isa);
                 assert!(found == expected, "[{rows}, {k}] on {isa}");
                 if ROUNDED.contains(&k) {
-                    let found = narrowed(RowSource::F32(near.as_ptr()), isa);
+                    let found = quantized(RowSource::F32(near.as_ptr()), isa);
                     assert!(found == expected, "[{rows}, {k}] on {isa}, rounded");
                 }
             }
@@ -529,14 +529,14 @@ mod tests {
     }
 
     #[test]
-    fn sums_over_narrowed_rows_are_those_of_rounded_numbers() {
+    fn sums_over_bf16_rows_are_those_of_rounded_numbers() {
         let mut random = Random::new(3);
         for [rows, width] in [[1, 1], [16, 32], [33, 65], [300, 100], [7, 0], [0, 40]] {
             let matrix: Vec<f32> = (0..rows * width).map(|_| random.normal()).collect();
-            let mut narrowed = Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, width));
+            let mut quantized = Buffer::zeros(RowQuantizer::len(Format::Bf16, rows, width));
             // Lines of rows that are not there hold anything.
-            narrowed.fill(f32::NAN);
-            let (from, to) = (matrix.as_ptr(), narrowed.as_mut_ptr());
+            quantized.fill(f32::NAN);
+            let (from, to) = (matrix.as_ptr(), quantized.as_mut_ptr());
             let from = RowSource::F32(from);
             let quantizer = RowQuantizer { format: Format::Bf16, rows, k: width, from, stride: width, to };
             // SAFETY: every machine has this set, and the buffers are as long as the quantizer says.
@@ -546,7 +546,7 @@ mod tests {
             let expected: Vec<f32> = (0..width).map(column).collect();
             for isa in Isa::available() {
                 let mut found = vec![f32::NAN; width];
-                let summing = RowSum { rows, width, from: narrowed.as_ptr(), to: found.as_mut_ptr() };
+                let summing = RowSum { rows, width, from: quantized.as_ptr(), to: found.as_mut_ptr() };
                 // SAFETY: the set is available, and both are as long as the summing says.
                 (0..summing.parts()).for_each(|part| unsafe { summing.run_part(isa, part) });
                 assert_eq!(found, expected, "[{rows}, {width}] on {isa}");

@@ -77,7 +77,7 @@ impl Table {
             (std::slice::from_raw_parts(row.cast::<i8>(), to.len()), *row.add(words - 1))
         };
         // SAFETY: the caller's promise.
-        unsafe { dispatch!(isa, widen(row, scale, to)) };
+        unsafe { dispatch!(isa, dequantize(row, scale, to)) };
     }
 
     /// Its first number.
@@ -92,7 +92,7 @@ impl Table {
 /// The machine has `L`'s instructions.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)]
-unsafe fn widen<L: Lanes>(integers: &[i8], scale: f32, to: &mut [f32]) {
+unsafe fn dequantize<L: Lanes>(integers: &[i8], scale: f32, to: &mut [f32]) {
     for (number, &integer) in to.iter_mut().zip(integers) {
         *number = scale * f32::from(integer);
     }

@@ -93,7 +93,7 @@ pub(super) unsafe fn left(dot: Dot, format: Format, patch: &Patch, place: &mut P
             Dot::AvxVnni | Dot::Avx512Vnni | Dot::Avx512Dot if format.is_integers() => {
                 dispatch!(dot.isa(), flip(patch, place));
             }
-            Dot::Avx512 if format.is_integers() => dispatch!(dot.isa(), widen(patch, place)),
+            Dot::Avx512 if format.is_integers() => dispatch!(dot.isa(), to_i16(patch, place)),
             _ => return patch.a,
         }
     }
@@ -128,7 +128,7 @@ unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Prepared) {
 /// The machine has `L`'s instructions; as [`Patch`] says.
 #[inline(always)]
 #[allow(clippy::extra_unused_type_parameters)] // as above
-unsafe fn widen<L: Lanes>(patch: &Patch, place: &mut Prepared) {
+unsafe fn to_i16<L: Lanes>(patch: &Patch, place: &mut Prepared) {
     let to = place.0.as_mut_ptr().cast::<i16>();
     for tile in 0..patch.steps {
         for row in 0..together(patch.rows) {

@@ -34,7 +34,7 @@ mod tests {
     use crate::Precision;
 
     #[test]
-    fn narrow_weights_take_fewer_bytes_and_small_heads_do_not() {
+    fn low_precision_weights_take_fewer_bytes_and_small_heads_do_not() {
         let bytes = |precision, name| Cpu::new(1).with_precision(precision).weight_bytes(name, 64, 128, None);
         assert_eq!(bytes(Precision::F32, "source.0.feed.up"), 4 * 64 * 128);
         assert_eq!(bytes(Precision::Bf16, "source.0.feed.up"), 2 * 64 * 128);

@@ -308,7 +308,7 @@ impl<'a> Draft<'a> {
         self.scratch = self.scratch.max(needs.scratch);
         let bent = fused.and_then(|fused| fused.other).filter(|other| self.kept.contains(other));
         let after = match fused.map_or(After::Nothing, |fused| fused.after) {
-            After::Slope(act) if bent.is_some() => After::NarrowSlope(act),
+            After::Derivative(act) if bent.is_some() => After::DerivativeBf16(act),
             after => after,
         };
         let (mut step, mut inputs) = if let (Some(gate), After::Gate(act)) = (gate, after) {
@@ -347,10 +347,10 @@ impl<'a> Draft<'a> {
             let Slot { rows, width, .. } = self.slots[outputs[0]].slot;
             outputs.push(self.inside(rows, width, self.slots[outputs[0]].life.floats));
         }
-        if let Kernel::LowpProduct { narrowed, .. } | Kernel::LowpGated { narrowed, .. } = &mut step.kernel {
+        if let Kernel::LowpProduct { output, .. } | Kernel::LowpGated { output, .. } = &mut step.kernel {
             let value = fused.map_or(node.outputs[0], |fused| fused.output);
             let format = self.format_of(value, fusions);
-            *narrowed = match (self.halves.get(&value), format) {
+            *output = match (self.halves.get(&value), format) {
                 (Some(&scale), _) => OutputFormat::ScaledBf16(scale),
                 (None, Some(format)) => OutputFormat::Quantized(format),
                 (None, None) => OutputFormat::F32,

@@ -120,7 +120,7 @@ fn joined(value: Value, node: &Node) -> Option<Fused> {
         (Op::Add(_), &[a, b]) => (After::Add, Some(if a == value { b } else { a })),
         (Op::Gate(op), &[gate, up]) if up == value => (After::Gate(op.act), Some(gate)),
         (Op::ActivateGrad(op), &[bent, dy]) if dy == value && bent != value => {
-            (After::Slope(op.act), Some(bent))
+            (After::Derivative(op.act), Some(bent))
         }
         _ => return None,
     };

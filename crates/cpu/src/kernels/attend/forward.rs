@@ -48,7 +48,7 @@ pub(super) unsafe fn attend(
     let ([a, b, c, d, e, f, mixed, sums, scores, terms], rest) = carve(scratch, lengths(call.op));
     // SAFETY: the caller's promise.
     let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, f], rest) };
-    let narrow = scorer.narrow();
+    let amx = scorer.amx();
     let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, fresh: [true; QUERIES / BLOCK] };
     let mut state = (scorer, gathered, scores);
     let spans = &call.run.batch.side(call.op.side).spans[sequences.clone()];
@@ -59,16 +59,16 @@ pub(super) unsafe fn attend(
     share(worker, spans.len(), parts, |s, index| {
         let (scorer, gathered, scores) = &mut state;
         let part = cut.part(call.op, (sequences.start + s, rows(s)), index);
-        gathered.clear(call, part.count(), narrow.is_none());
+        gathered.clear(call, part.count(), amx.is_none());
         // SAFETY: the caller's promise; parts are disjoint.
         unsafe {
-            match narrow {
+            match amx {
                 Some(shape) => scorer.walk_far(call, part, scores, |met| {
                     gathered.take_in_bf16(call, &met, (shape, &mut *terms));
                 }),
                 None => scorer.walk(call, part, scores, |few| gathered.take_in(call, few)),
             }
-            gathered.write(call, &part, outputs, narrow.is_some());
+            gathered.write(call, &part, outputs, amx.is_some());
         }
     });
 }

@@ -187,9 +187,9 @@ unsafe fn bf16_grad(
         }
         // SAFETY: the caller's promise; no other item has these keys and this head.
         unsafe {
-            looks.together(s).for_each(|s| find_means(call, given, (s, key_head), means));
+            looks.round_two(s).for_each(|s| find_means(call, given, (s, key_head), means));
             let mut job = tiles::Job { call: *call, given, outputs, means, scratch: &mut scratch };
-            job.run(&looks.together(s), &call.keys_of(s), key_head);
+            job.run(&looks.round_two(s), &call.keys_of(s), key_head);
         }
     });
 }
@@ -216,7 +216,7 @@ impl<'a> Looks<'a> {
     }
 
     /// All sequences that look at the keys of `leader`.
-    fn together(self, leader: usize) -> impl Iterator<Item = usize> + Clone + use<'a> {
+    fn round_two(self, leader: usize) -> impl Iterator<Item = usize> + Clone + use<'a> {
         let last =
             if self.apart { leader + 1 } else { self.call.run.batch.side(self.call.op.side).spans.len() };
         let sequence = key_sequence(&self.call, leader);
@@ -257,7 +257,7 @@ impl Job<'_, '_> {
     unsafe fn run(&mut self, leader: usize, key_head: usize) {
         let call = self.call;
         let spans = &call.run.batch.side(call.op.side).spans;
-        let together = self.looks.together(leader);
+        let together = self.looks.round_two(leader);
         for s in together.clone() {
             // SAFETY: the caller's promise.
             unsafe { find_means(&call, self.given, (s, key_head), self.scratch.means) };

@@ -239,7 +239,7 @@ mod tests {
     use crate::isa::Isa;
 
     #[test]
-    fn turning_moves_every_number_and_reads_no_row_outside() {
+    fn transposing_moves_every_number_and_reads_no_row_outside() {
         for isa in Isa::available() {
             for (size, stride) in [(1, 3), (5, 5), (8, 11), (16, 16), (24, 30), (35, 40), (64, 64)] {
                 for lanes in [0..16, 0..8, 3..16, 0..1, 5..5] {

@@ -49,7 +49,7 @@ impl Written for Words {
 
     #[inline(always)]
     fn apart<L: Lanes>(places: L) -> [L; 2] {
-        places.halves()
+        places.unpack_bf16()
     }
 }
 

@@ -26,7 +26,7 @@ pub(super) struct Scorer<'s> {
     /// Turned keys, where they do not lie turned already, and values, where rows that lie far apart are read often.
     turned: &'s mut [f32],
     /// Where low-precision numbers are multiplied, if they are.
-    desk: Option<AmxScratch<'s>>,
+    amx: Option<AmxScratch<'s>>,
     pub bias: Bias<'s>,
     pub part: Part,
     /// The key at which the first row of the part's sequence stands.
@@ -56,12 +56,12 @@ impl<'s> Scorer<'s> {
     /// # Safety
     /// The inputs are valid for reads.
     pub unsafe fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
-        let [queries, shifted, turned, lines, positions, narrow] = pieces;
-        let desk = AmxScratch::new(call, narrow);
-        let keys = if desk.is_some() { STRETCH } else { TILE };
+        let [queries, shifted, turned, lines, positions, amx] = pieces;
+        let amx = AmxScratch::new(call, amx);
+        let keys = if amx.is_some() { STRETCH } else { TILE };
         // SAFETY: the caller's promise.
         let bias = unsafe { Bias::new(call, keys, [lines, positions], rest) };
-        Self { queries, shifted, turned, desk, bias, part: Part::default(), offset: 0, met: 0 }
+        Self { queries, shifted, turned, amx, bias, part: Part::default(), offset: 0, met: 0 }
     }
 
     /// Takes the queries of `part`.
@@ -73,9 +73,9 @@ impl<'s> Scorer<'s> {
         let size = op.size;
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         (self.part, self.offset) = (part, call.keys_of(part.sequence).offset);
-        if let (Some(desk), false) = (&mut self.desk, op.relative == Relative::TransformerXl) {
+        if let (Some(amx), false) = (&mut self.amx, op.relative == Relative::TransformerXl) {
             // SAFETY: the caller's promise.
-            return unsafe { desk.take_queries(call, &part, start) };
+            return unsafe { amx.take_queries(call, &part, start) };
         }
         for r in 0..part.count() {
             let (h, i) = part.place(r);
@@ -96,14 +96,14 @@ impl<'s> Scorer<'s> {
                 }
             }
         }
-        if let Some(desk) = &mut self.desk {
-            desk.set_queries(call, &part, self.queries);
+        if let Some(amx) = &mut self.amx {
+            amx.set_queries(call, &part, self.queries);
         }
     }
 
     /// How low-precision numbers are multiplied, if they are.
-    pub fn narrow(&self) -> Option<Queries> {
-        self.desk.as_ref().map(|desk| desk.shape)
+    pub fn amx(&self) -> Option<Queries> {
+        self.amx.as_ref().map(|amx| amx.shape)
     }
 
     /// The tile from `start` of `keys`, which lives until the next one is loaded; in low-precision numbers, until one of another
@@ -115,8 +115,8 @@ impl<'s> Scorer<'s> {
         // SAFETY: the caller's promise.
         unsafe {
             let mut tile = Tile::find(call, keys, head, start);
-            match &mut self.desk {
-                Some(desk) => desk.load(call, &mut tile, keys, head),
+            match &mut self.amx {
+                Some(amx) => amx.load(call, &mut tile, keys, head),
                 None => tile.bring(call, keys, head, (self.turned, self.part.count() >= MANY)),
             }
             tile
@@ -146,9 +146,9 @@ impl<'s> Scorer<'s> {
         into: (&[u64], &mut [f32]),
     ) {
         let (seen, scores) = into;
-        if let Some(desk) = &self.desk {
+        if let Some(amx) = &self.amx {
             // SAFETY: the caller's promise.
-            unsafe { desk.dots(call, tile, (rows.start, rows.len()), scores) };
+            unsafe { amx.dots(call, tile, (rows.start, rows.len()), scores) };
         } else {
             // SAFETY: the caller's promise.
             unsafe { self.dots(call, tile, &rows, (vectors(seen), scores)) };

@@ -137,7 +137,7 @@ impl<'s> AmxScratch<'s> {
     /// Takes the queries of a part, `[count, size]`.
     pub fn set_queries(&mut self, call: &Call<'_>, part: &Part, queries: &[f32]) {
         // SAFETY: there are as many queries, of so many numbers.
-        unsafe { self.narrow((queries.as_ptr(), call.op.size), call, 0..part.count()) };
+        unsafe { self.round_queries((queries.as_ptr(), call.op.size), call, 0..part.count()) };
     }
 
     /// Takes the queries of a part from where they are, the part's first row being this row of the input.
@@ -168,7 +168,7 @@ impl<'s> AmxScratch<'s> {
             }
             let from = (inputs[0].data.wrapping_add(at).cast_const(), inputs[0].width);
             // SAFETY: the caller's promise.
-            unsafe { self.narrow(from, call, head * part.rows..(head + 1) * part.rows) };
+            unsafe { self.round_queries(from, call, head * part.rows..(head + 1) * part.rows) };
         }
     }
 
@@ -176,7 +176,7 @@ impl<'s> AmxScratch<'s> {
     ///
     /// # Safety
     /// They are valid for reads.
-    unsafe fn narrow(&mut self, from: (*const f32, usize), call: &Call<'_>, places: Range<usize>) {
+    unsafe fn round_queries(&mut self, from: (*const f32, usize), call: &Call<'_>, places: Range<usize>) {
         let words = depth(call.op.size) / 2;
         let to = &mut self.queries[places.start * words..places.end * words];
         // SAFETY: the caller's promise.

@@ -176,7 +176,7 @@ impl Scorer<'_> {
         let masks = Masks::new(&scene, &part, &mut room);
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
-        let few = if self.narrow().is_some() { FEW_BF16 } else { FEW };
+        let few = if self.amx().is_some() { FEW_BF16 } else { FEW };
         for (start, globals) in seen_tiles(&scene, masks.of_rows) {
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(call, &keys, part.head / group(call.op), start) };

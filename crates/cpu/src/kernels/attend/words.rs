@@ -13,7 +13,7 @@ use glassformer_graph::PAGE;
 use super::machine::Machine;
 use crate::dispatch;
 use crate::isa::Isa;
-use crate::lanes::bf16::{word, words};
+use crate::lanes::bf16::{pack_pairs, pair_bits};
 use crate::lanes::{LANES, Lanes};
 
 /// Words of a page of keys.
@@ -71,7 +71,7 @@ unsafe fn store_keys<L: Machine>(
                 L::turn(k.add(d), stride as isize, 0..PAGE, some, turned.as_mut_ptr());
                 for (pair, both) in turned.chunks_exact(2 * LANES).take(some.div_ceil(2)).enumerate() {
                     let (lower, upper) = (L::load(both.as_ptr()), L::load(both.as_ptr().add(LANES)));
-                    words(lower, upper).store(keys.add((d / 2 + pair) * PAGE));
+                    pack_pairs(lower, upper).store(keys.add((d / 2 + pair) * PAGE));
                 }
             }
             return;
@@ -80,7 +80,7 @@ unsafe fn store_keys<L: Machine>(
             let key = k.add(i * stride);
             for d in (0..size).step_by(2) {
                 let upper = if d + 1 < size { *key.add(d + 1) } else { 0.0 };
-                *keys.add(d / 2 * PAGE + first + i) = f32::from_bits(word(*key.add(d), upper));
+                *keys.add(d / 2 * PAGE + first + i) = f32::from_bits(pair_bits(*key.add(d), upper));
             }
         }
     }
@@ -104,12 +104,12 @@ unsafe fn store_values<L: Lanes>(
                 let line = values.add(j / 2 * size + c);
                 let value = L::load_first(row.add(c), some);
                 let pair = if both {
-                    words(value, L::load_first(row.add(stride + c), some))
+                    pack_pairs(value, L::load_first(row.add(stride + c), some))
                 } else if j % 2 == 0 {
-                    words(value, L::zero())
+                    pack_pairs(value, L::zero())
                 } else {
-                    let [lower, _] = L::load_first(line, some).halves();
-                    words(lower, value)
+                    let [lower, _] = L::load_first(line, some).unpack_bf16();
+                    pack_pairs(lower, value)
                 };
                 pair.store_first(line, some);
             }
@@ -157,7 +157,7 @@ unsafe fn apart<L: Lanes>(from: *const f32, width: usize, lines: usize, to: *mut
             let some = (width - c).min(LANES);
             // SAFETY: the caller's promise; no more than `some` of a line are touched.
             unsafe {
-                let [lower, upper] = L::load_first(from.add(line / 2 * width + c), some).halves();
+                let [lower, upper] = L::load_first(from.add(line / 2 * width + c), some).unpack_bf16();
                 lower.store_first(to.add(line * width + c), some);
                 if line + 1 < lines {
                     upper.store_first(to.add((line + 1) * width + c), some);
@@ -182,7 +182,7 @@ unsafe fn round_on<L: Lanes>(numbers: *mut f32, count: usize) {
         let some = (count - at).min(LANES);
         // SAFETY: the caller's promise; no more than `count` numbers are touched.
         unsafe {
-            let [rounded, _] = words(L::load_first(numbers.add(at), some), L::zero()).halves();
+            let [rounded, _] = pack_pairs(L::load_first(numbers.add(at), some), L::zero()).unpack_bf16();
             rounded.store_first(numbers.add(at), some);
         }
     }

@@ -116,7 +116,7 @@ unsafe fn unpack<const BITS: usize>(b: *const u8, layout: Layout, base: Base, bl
         for block in 0..blocks {
             for sixteen in 0..layout.steps / LINES {
                 let from = b.add(block * layout.bytes + sixteen * layout.sixteen);
-                Vnni512::ahead::<BITS>(from.wrapping_add(AHEAD));
+                Vnni512::prefetch::<BITS>(from.wrapping_add(AHEAD));
                 for codes in Vnni512::codes::<BITS>(from) {
                     _mm512_store_si512(to.cast(), _mm512_sub_epi8(codes, offset));
                     to = to.add(LINE);

@@ -87,7 +87,7 @@ impl<F: Fours> Sums for Integers<F> {
 
     /// Not measured, and so left to the machine.
     #[inline(always)]
-    fn ahead<const BITS: usize>(_: *const u8) {}
+    fn prefetch<const BITS: usize>(_: *const u8) {}
 
     #[inline(always)]
     unsafe fn left(from: *const u8) -> int8x16_t {
@@ -114,7 +114,7 @@ impl<F: Fours> Sums for Integers<F> {
     }
 
     #[inline(always)]
-    unsafe fn halves(from: *const u8) -> Neon {
+    unsafe fn f16(from: *const u8) -> Neon {
         // SAFETY: the caller's promise.
         unsafe {
             let quarter = |at: usize| widen(from.add(at).cast());

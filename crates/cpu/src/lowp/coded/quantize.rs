@@ -74,7 +74,7 @@ impl GroupQuantizer {
         unsafe {
             let numbers = std::slice::from_raw_parts(self.from.add(row * self.stride), self.k);
             let to = self.to.cast::<u8>().add(row * Parts::of(self.k).bytes);
-            dispatch!(isa, narrow(numbers, to));
+            dispatch!(isa, quantize_row(numbers, to));
         }
     }
 }
@@ -82,7 +82,7 @@ impl GroupQuantizer {
 /// # Safety
 /// `to` has room for the parts of a row of so many numbers.
 #[inline(always)]
-unsafe fn narrow<L: Lanes>(numbers: &[f32], to: *mut u8) {
+unsafe fn quantize_row<L: Lanes>(numbers: &[f32], to: *mut u8) {
     let parts = Parts::of(numbers.len());
     let (whole, rest) = numbers.as_chunks::<GROUP>();
     // SAFETY: the caller's promise; there are as many groups as integers, scales and sums have places.

@@ -60,7 +60,7 @@ impl Sums for Plain {
     }
 
     #[inline(always)]
-    fn ahead<const BITS: usize>(_: *const u8) {}
+    fn prefetch<const BITS: usize>(_: *const u8) {}
 
     #[inline(always)]
     unsafe fn left(from: *const u8) -> [i8; 4] {
@@ -85,7 +85,7 @@ impl Sums for Plain {
     }
 
     #[inline(always)]
-    unsafe fn halves(from: *const u8) -> Scalar {
+    unsafe fn f16(from: *const u8) -> Scalar {
         // SAFETY: the caller's promise.
         unsafe { Scalar::load((*from.cast::<[u16; LINES]>()).map(half::widen).as_ptr()) }
     }

@@ -30,7 +30,7 @@ pub(super) trait Sums: Copy {
     unsafe fn codes<const BITS: usize>(from: *const u8) -> [Self::Codes; 4];
 
     /// Asks for the codes of sixteen steps, which are read later; there may be nothing.
-    fn ahead<const BITS: usize>(from: *const u8);
+    fn prefetch<const BITS: usize>(from: *const u8);
 
     /// # Safety
     /// The machine has the instructions; four bytes are there, aligned.
@@ -50,7 +50,7 @@ pub(super) trait Sums: Copy {
     ///
     /// # Safety
     /// The machine has the instructions; they are there, aligned to 32 bytes.
-    unsafe fn halves(from: *const u8) -> Self::Numbers;
+    unsafe fn f16(from: *const u8) -> Self::Numbers;
 
     /// Sixteen bytes with signs, widened.
     ///
@@ -126,7 +126,7 @@ unsafe fn strip<S: Sums, const BITS: usize, const SIXTEENS: usize, const M: usiz
                 }
                 for _ in 0..SIXTEENS {
                     for p in 0..P {
-                        S::ahead::<BITS>(codes.wrapping_add(p * size + AHEAD));
+                        S::prefetch::<BITS>(codes.wrapping_add(p * size + AHEAD));
                         let right = S::codes::<BITS>(codes.add(p * size));
                         for i in 0..M {
                             for four in 0..4 {
@@ -208,7 +208,7 @@ impl Upper {
                     by * S::steps(block.add(start + within * LINES))
                 }
                 Scales::Halves | Scales::Row | Scales::RowSteps => {
-                    S::halves(block.add(start + within * 2 * LINES))
+                    S::f16(block.add(start + within * 2 * LINES))
                 }
             }
         }

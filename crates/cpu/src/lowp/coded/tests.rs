@@ -127,14 +127,14 @@ impl Case {
         rows: std::ops::Range<usize>,
         random: &mut Random,
     ) -> Vec<f32> {
-        let mut narrowed = Buffer::zeros(GroupQuantizer::len(rows.len(), self.k));
-        narrowed.fill(f32::NAN); // what lies between the parts must not matter
+        let mut quantized = Buffer::zeros(GroupQuantizer::len(rows.len(), self.k));
+        quantized.fill(f32::NAN); // what lies between the parts must not matter
         let quantizer = GroupQuantizer {
             rows: rows.len(),
             k: self.k,
             from: self.a[rows.start * (self.k + GAP)..].as_ptr(),
             stride: self.k + GAP,
-            to: narrowed.as_mut_ptr(),
+            to: quantized.as_mut_ptr(),
         };
         let stride = self.columns + GAP;
         let mut c = vec![UNTOUCHED; self.rows * stride];
@@ -143,7 +143,7 @@ impl Case {
             rows: rows.len(),
             k: self.k,
             columns: self.columns,
-            a: narrowed.as_ptr(),
+            a: quantized.as_ptr(),
             b: weight.as_ptr(),
             c: c[rows.start * stride..].as_mut_ptr(),
             c_stride: stride,

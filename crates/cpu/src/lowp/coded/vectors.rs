@@ -39,8 +39,8 @@ impl Sums for Pairs {
     }
 
     #[inline(always)]
-    fn ahead<const BITS: usize>(from: *const u8) {
-        ahead::<BITS>(from);
+    fn prefetch<const BITS: usize>(from: *const u8) {
+        prefetch::<BITS>(from);
     }
 
     #[inline(always)]
@@ -73,7 +73,7 @@ impl Sums for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn halves(from: *const u8) -> Avx2 {
+    unsafe fn f16(from: *const u8) -> Avx2 {
         // SAFETY: the caller's promise.
         unsafe {
             let half = |at: usize| _mm256_cvtph_ps(_mm_load_si128(from.add(at).cast()));
@@ -94,7 +94,7 @@ impl Sums for Pairs {
 
 /// Asks for the lines of sixteen steps.
 #[inline(always)]
-fn ahead<const BITS: usize>(from: *const u8) {
+fn prefetch<const BITS: usize>(from: *const u8) {
     for line in 0..BITS / 2 {
         // SAFETY: a hint, which reads nothing wherever it points.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line * LINE).cast()) };
@@ -171,8 +171,8 @@ impl Sums for Vnni2 {
     }
 
     #[inline(always)]
-    fn ahead<const BITS: usize>(from: *const u8) {
-        ahead::<BITS>(from);
+    fn prefetch<const BITS: usize>(from: *const u8) {
+        prefetch::<BITS>(from);
     }
 
     #[inline(always)]
@@ -199,9 +199,9 @@ impl Sums for Vnni2 {
     }
 
     #[inline(always)]
-    unsafe fn halves(from: *const u8) -> Avx2 {
+    unsafe fn f16(from: *const u8) -> Avx2 {
         // SAFETY: the caller's promise.
-        unsafe { Pairs::halves(from) }
+        unsafe { Pairs::f16(from) }
     }
 
     #[inline(always)]
@@ -257,8 +257,8 @@ impl Sums for Vnni512 {
     }
 
     #[inline(always)]
-    fn ahead<const BITS: usize>(from: *const u8) {
-        ahead::<BITS>(from);
+    fn prefetch<const BITS: usize>(from: *const u8) {
+        prefetch::<BITS>(from);
     }
 
     #[inline(always)]
@@ -280,7 +280,7 @@ impl Sums for Vnni512 {
     }
 
     #[inline(always)]
-    unsafe fn halves(from: *const u8) -> Avx512 {
+    unsafe fn f16(from: *const u8) -> Avx512 {
         // SAFETY: the caller's promise.
         unsafe { one(_mm512_cvtph_ps(_mm256_load_si256(from.cast()))) }
     }
@@ -327,8 +327,8 @@ impl Sums for Pairs512 {
     }
 
     #[inline(always)]
-    fn ahead<const BITS: usize>(from: *const u8) {
-        ahead::<BITS>(from);
+    fn prefetch<const BITS: usize>(from: *const u8) {
+        prefetch::<BITS>(from);
     }
 
     #[inline(always)]
@@ -358,9 +358,9 @@ impl Sums for Pairs512 {
     }
 
     #[inline(always)]
-    unsafe fn halves(from: *const u8) -> Avx512 {
+    unsafe fn f16(from: *const u8) -> Avx512 {
         // SAFETY: the caller's promise.
-        unsafe { Vnni512::halves(from) }
+        unsafe { Vnni512::f16(from) }
     }
 
     #[inline(always)]

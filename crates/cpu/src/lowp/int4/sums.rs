@@ -6,7 +6,7 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
-use super::x86::{PANELS, Unit, ask};
+use super::x86::{PANELS, Unit, prefetch};
 use super::{GROUP_LINES, GROUPS, LINE, LINES, TILE, place};
 use crate::lowp::{Dot, SCALED, UNIT};
 use std::arch::x86_64::*;
@@ -245,7 +245,7 @@ unsafe fn rows<R: Register, const M: usize, const P: usize>(unit: &Unit<'_>, fir
                 let ([codes, from], ahead) = (place(tile), unit.ahead(tile));
                 for p in 0..P {
                     let within = column(p) % LINES;
-                    ask(b[p].add(from), ahead);
+                    prefetch(b[p].add(from), ahead);
                     let mut steps = R::steps(b[p].add(from + 2 * within));
                     for group in 0..GROUPS {
                         let mut parts = [R::zero(); M];
@@ -254,7 +254,7 @@ unsafe fn rows<R: Register, const M: usize, const P: usize>(unit: &Unit<'_>, fir
                         }
                         for pair in group * GROUP_LINES / 2..(group + 1) * GROUP_LINES / 2 {
                             let line = b[p].add(codes + pair * LINE);
-                            ask(line, ahead);
+                            prefetch(line, ahead);
                             let both = R::load(line.add(4 * within)).both();
                             for (at, codes) in both.into_iter().enumerate() {
                                 for i in 0..M {

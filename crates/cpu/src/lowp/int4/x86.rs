@@ -21,7 +21,7 @@ pub(super) const PANELS: usize = UNIT / LINES;
 
 /// Asks for what will be read in a while: so many bytes further on.
 #[inline(always)]
-pub(super) fn ask(from: *const u8, ahead: usize) {
+pub(super) fn prefetch(from: *const u8, ahead: usize) {
     // SAFETY: a hint, which reads nothing wherever it points.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(ahead).cast()) };
 }
@@ -45,7 +45,7 @@ unsafe fn steps(from: *const u8) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) unsafe fn tile(codes: *const u8, from: *const u8, to: *mut u8) {
-    ask(from, AHEAD);
+    prefetch(from, AHEAD);
     // SAFETY: the caller's promise.
     unsafe {
         let (steps, low) = (steps(from), _mm512_set1_epi16(15));
@@ -96,7 +96,7 @@ fn integers(codes: __m512i, steps: __m512i, offset: __m512i) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 unsafe fn both(from: *const u8, ahead: usize) -> [__m512i; 2] {
-    ask(from, ahead);
+    prefetch(from, ahead);
     // SAFETY: the caller's promise.
     let both = unsafe { _mm512_load_si512(from.cast()) };
     let low = _mm512_set1_epi8(15);
@@ -189,7 +189,7 @@ unsafe fn by_codes<const M: usize>(unit: &Unit<'_>) {
             let ([codes, steps], ahead) = (place(tile), unit.ahead(tile));
             for panel in 0..PANELS {
                 let b = b[panel];
-                ask(b.add(steps), ahead);
+                prefetch(b.add(steps), ahead);
                 let mut steps = _mm512_cvtepu16_epi32(_mm256_load_si256(b.add(steps).cast()));
                 for group in 0..GROUPS {
                     let mut parts = [_mm512_setzero_si512(); M];
@@ -262,7 +262,7 @@ unsafe fn strip<const M: usize, const P: usize>(unit: &Unit<'_>, a: *const u8, p
             let ([codes, from], ahead) = (place(tile), unit.ahead(tile));
             let mut rest = [_mm512_setzero_si512(); P];
             for p in 0..P {
-                ask(b[p].add(from), ahead);
+                prefetch(b[p].add(from), ahead);
                 rest[p] = steps(b[p].add(from));
             }
             for group in 0..GROUPS {

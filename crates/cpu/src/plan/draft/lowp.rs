@@ -49,7 +49,7 @@ impl Draft<'_> {
             .into_iter()
             .chain(bias)
             .collect();
-        let kernel = Kernel::LowpProduct { format, k, after, narrowed: OutputFormat::F32 };
+        let kernel = Kernel::LowpProduct { format, k, after, output: OutputFormat::F32 };
         Some((Step::new(kernel, Work::Lowp { k }), inputs))
     }
 
@@ -71,7 +71,7 @@ impl Draft<'_> {
             Held::Narrow(format) => {
                 let weights = weights.map(|weight| self.narrow_constant(weight, format));
                 (
-                    Kernel::LowpGated { format, k, act, narrowed: OutputFormat::F32 },
+                    Kernel::LowpGated { format, k, act, output: OutputFormat::F32 },
                     RowFormat::Lowp(format.of_rows()),
                     weights,
                 )

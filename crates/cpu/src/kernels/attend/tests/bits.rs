@@ -44,7 +44,7 @@ fn alone_and_in_a_batch_are_the_same_bits() {
         let lengths = [130, 1, 64, 71, 3];
         let batch = sequences(&lengths);
         let inputs = draw(&op, &batch, &mut random);
-        for how in [How::best()].into_iter().chain(How::narrow()) {
+        for how in [How::best()].into_iter().chain(How::lowp()) {
             let made = run(&op.into(), &inputs, &batch, &mut State::default(), how);
             for span in &batch.target.spans {
                 let rows = span.start..span.start + span.len;
@@ -87,12 +87,12 @@ fn workers_and_register_widths_are_the_same_bits() {
 }
 
 #[test]
-fn workers_are_the_same_bits_on_narrow_numbers() {
+fn workers_are_the_same_bits_in_low_precision() {
     let mut random = Random::new(7);
     for op in decoders() {
         let batch = sequences(&[100, 30, 177]);
         let inputs = draw(&op, &batch, &mut random);
-        for how in How::narrow() {
+        for how in How::lowp() {
             let on = |workers| {
                 let made = run(&op.into(), &inputs, &batch, &mut State::default(), How { workers, ..how });
                 made.iter().map(Numbers::bits).collect::<Vec<_>>()
@@ -106,7 +106,7 @@ fn workers_are_the_same_bits_on_narrow_numbers() {
 /// Runs the sequences `pieces` by pieces on pages and returns y and the logarithms of all rows.
 fn by_pieces(op: &Attend, inputs: &[Numbers], lengths: &[usize], pieces: &[usize], how: How) -> Vec<Numbers> {
     let (on_pages, store) = paged(op);
-    let mut state = pages(Slot { heads: op.key_heads, size: op.size }, lengths, how.narrow);
+    let mut state = pages(Slot { heads: op.key_heads, size: op.size }, lengths, how.lowp);
     let whole = sequences(lengths);
     let mut all: Vec<Numbers> = [op.heads * op.size, op.heads]
         .map(|width| Numbers {
@@ -152,7 +152,7 @@ fn pages_and_rows_and_one_by_one_are_the_same_bits() {
         let batch = sequences(&lengths);
         let inputs = draw(&op, &batch, &mut random);
         let wide = Isa::available().into_iter().map(|isa| How::wide(isa, 2));
-        for how in wide.chain(How::narrow()) {
+        for how in wide.chain(How::lowp()) {
             let rows = run(&op.into(), &inputs, &batch, &mut State::default(), how);
             for pieces in [vec![150], vec![37, 1, 112], vec![1; 150], vec![64, 5, 81]] {
                 let found = by_pieces(&op, &inputs, &lengths, &pieces, how);
@@ -165,11 +165,11 @@ fn pages_and_rows_and_one_by_one_are_the_same_bits() {
 }
 
 #[test]
-fn narrow_numbers_keep_their_bits_from_stretch_to_stretch() {
+fn low_precision_keeps_their_bits_from_stretch_to_stretch() {
     let (mut random, lengths) = (Random::new(9), [530, 38, 257]);
     let batch = sequences(&lengths);
     let ops = [plain(4, 2, 24), Attend { pattern: Pattern::Window(20), ..plain(2, 2, 64) }];
-    for (op, how) in ops.into_iter().flat_map(|op| How::narrow().into_iter().map(move |how| (op, how))) {
+    for (op, how) in ops.into_iter().flat_map(|op| How::lowp().into_iter().map(move |how| (op, how))) {
         let inputs = draw(&op, &batch, &mut random);
         let rows = run(&op.into(), &inputs, &batch, &mut State::default(), how);
         for pieces in [vec![530], vec![255, 1, 1, 273], vec![37, 300, 193]] {
@@ -196,8 +196,8 @@ fn what_the_other_side_has_is_seen_in_the_same_bits_from_rows_and_from_pages() {
         let inputs = widths.map(|width| Numbers::normal(batch.target.rows(), width, &mut random));
         let on_rows = Attend { keys: Keys::Rows(Rows::Tokens(Side::Source)), ..op };
         let (on_pages, store) = paged(&op);
-        for how in How::narrow().into_iter().chain([How::best()]) {
-            let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, how.narrow);
+        for how in How::lowp().into_iter().chain([How::best()]) {
+            let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, how.lowp);
             run(&store, &inputs[1..], &batch, &mut state, how);
             let found = run(&on_pages, &inputs[..1], &batch, &mut state, how);
             let expected = run(&on_rows.into(), &inputs, &batch, &mut State::default(), how);
@@ -214,7 +214,7 @@ fn pages_that_are_not_laid_out_for_halves_hold_none() {
     let (on_pages, store) = paged(&op);
     let batch = sequences_in_tables(&lengths);
     let inputs = draw(&op, &batch, &mut random);
-    for how in How::narrow() {
+    for how in How::lowp() {
         let found = [how, How::wide(how.isa, 2)].map(|how| {
             let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, false);
             run(&store, &inputs[1..3], &batch, &mut state, how);
@@ -240,8 +240,8 @@ fn sequences_that_look_at_one_source_have_the_bits_of_each_alone() {
             batch.target.push_rows(len, Span { source, ..Span::default() });
         }
         let queries = Numbers::normal(batch.target.rows(), op.heads * op.size, &mut random);
-        for how in How::everywhere().into_iter().chain(How::narrow()) {
-            let mut stored = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, how.narrow);
+        for how in How::everywhere().into_iter().chain(How::lowp()) {
+            let mut stored = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, how.lowp);
             run(&store, &kv, &whole, &mut stored, how);
             let mut state = State::new(Pages::default(), stored.cache);
             let made = run(&look.into(), std::slice::from_ref(&queries), &batch, &mut state, how);
@@ -309,7 +309,7 @@ fn scores_that_overflow_are_not_seen() {
 fn scores_that_are_no_numbers_show() {
     let op = plain(1, 1, 16);
     let fill = |rows: usize, x: f32| Numbers { rows, width: 16, data: vec![x; rows * 16] };
-    for how in How::everywhere().into_iter().chain(How::narrow()).filter(|how| how.dot != Dot::Amx) {
+    for how in How::everywhere().into_iter().chain(How::lowp()).filter(|how| how.dot != Dot::Amx) {
         // All of a row, or one key alone, whatever its lane.
         for (rows, wrong) in [(3, 0..3), (70, 63..64), (70, 5..6), (70, 69..70)] {
             let mut inputs = vec![fill(rows, 1.0), fill(rows, 1.0), fill(rows, 1.0)];
@@ -349,8 +349,8 @@ fn forks_have_the_bits_of_sequences_of_their_own() {
         for table in 0..3 {
             later.target.push_rows(more, Span { table, past: common, ..Span::default() });
         }
-        for how in How::everywhere().into_iter().chain(How::narrow()) {
-            let mut forked = State::new(poisoned(slot, 20, how.narrow), Pages::default());
+        for how in How::everywhere().into_iter().chain(How::lowp()) {
+            let mut forked = State::new(poisoned(slot, 20, how.lowp), Pages::default());
             let table = forked.cache.open();
             forked.cache.reserve(table, common).expect("there are enough pages");
             run(&store, &beginning, &sequences_in_tables(&[common]), &mut forked, how);
@@ -364,7 +364,7 @@ fn forks_have_the_bits_of_sequences_of_their_own() {
             }
             run(&store, &ends, &later, &mut forked, how);
 
-            let mut alone = pages(slot, &[common + more; 3], how.narrow);
+            let mut alone = pages(slot, &[common + more; 3], how.lowp);
             let rows = |of: &Numbers, table: usize| of.part(table * more..(table + 1) * more).data;
             let whole = [0, 1].map(|which| {
                 let data =

@@ -87,7 +87,7 @@ fn any_attention_agrees_with_the_reference() {
         let (op, batch) = anything(&mut random);
         let inputs = draw(&op, &batch, &mut random);
         check(&op.into(), &inputs, (&batch, &mut State::default()), 2e-5, &How::everywhere());
-        check(&op.into(), &inputs, (&batch, &mut State::default()), NARROWLY, &How::narrow());
+        check(&op.into(), &inputs, (&batch, &mut State::default()), LOWP_TOLERANCE, &How::lowp());
     }
 }
 
@@ -102,7 +102,7 @@ fn any_gradient_agrees_with_the_reference() {
 }
 
 #[test]
-fn any_narrow_gradient_is_near_the_reference() {
+fn any_bf16_gradient_is_near_the_reference() {
     for seed in 0..40 {
         let mut random = Random::new(250 + seed);
         let (op, batch) = anything(&mut random);
@@ -117,7 +117,7 @@ fn any_narrow_gradient_is_near_the_reference() {
         for (k, (found, expected)) in found.iter().zip(&expected).enumerate() {
             let norm = |numbers: &mut dyn Iterator<Item = f32>| numbers.map(|x| x * x).sum::<f32>().sqrt();
             let far = norm(&mut found.data.iter().zip(&expected.data).map(|(x, y)| x - y));
-            let bound = NARROWLY_BACK * norm(&mut expected.data.iter().copied());
+            let bound = LOWP_GRAD_TOLERANCE * norm(&mut expected.data.iter().copied());
             assert!(far <= bound, "output {k} of {grad:?} is {far} away, more than {bound}");
         }
     }
@@ -160,12 +160,12 @@ fn stored_keys_agree_with_the_reference() {
         let mut inputs = vec![Numbers::normal(batch.target.rows(), op.heads * op.size, &mut random)];
         inputs.extend(draw_relative(&op, distances, &mut random));
         check(&on_pages, &inputs, (&batch, &mut state), 2e-5, &How::everywhere());
-        for how in How::narrow() {
+        for how in How::lowp() {
             run(&store, &kv, &whole, &mut narrow, how);
             let found = run(&on_pages, &inputs, &batch, &mut narrow, how);
             let expected = expected(&on_pages, &inputs, &batch, &mut state);
             for (found, expected) in found.iter().zip(&expected) {
-                let near = compare(&found.data, &expected.data, Tolerance::both(NARROWLY));
+                let near = compare(&found.data, &expected.data, Tolerance::both(LOWP_TOLERANCE));
                 near.unwrap_or_else(|difference| panic!("{on_pages:?}: {difference}"));
             }
         }
@@ -184,7 +184,7 @@ pub(super) fn sequences_in_tables(lengths: &[usize]) -> Batch<'static> {
 /// Scores from -300 to 300, each exact in `bf16`: exponentials of most of them are no floats, and levels have to rise from stretch to
 /// stretch, or to begin far below zero.
 #[test]
-fn narrow_scores_far_from_zero_agree_with_the_reference() {
+fn low_precision_scores_far_from_zero_agree_with_the_reference() {
     let op = plain(1, 1, 64);
     let lengths = [40, 600];
     let batch = sequences(&lengths);
@@ -199,6 +199,6 @@ fn narrow_scores_far_from_zero_agree_with_the_reference() {
     }
     for reach in [Reach::Past, Reach::Both] {
         let op = Attend { reach, ..op };
-        check(&op.into(), &inputs, (&batch, &mut State::default()), 1e-2, &How::narrow());
+        check(&op.into(), &inputs, (&batch, &mut State::default()), 1e-2, &How::lowp());
     }
 }

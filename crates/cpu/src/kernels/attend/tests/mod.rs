@@ -48,7 +48,7 @@ impl Numbers {
         Array::widen(self.rows, self.width, &self.data)
     }
 
-    fn narrow(array: &Array) -> Self {
+    fn rounded(array: &Array) -> Self {
         Self { rows: array.rows, width: array.width, data: array.data.iter().map(|&x| x as f32).collect() }
     }
 
@@ -63,7 +63,7 @@ struct How {
     isa: Isa,
     workers: usize,
     /// Whether keys and values are in low precision: on tiles with AMX, in words with anything else.
-    narrow: bool,
+    lowp: bool,
     dot: Dot,
 }
 
@@ -73,21 +73,21 @@ impl How {
     }
 
     fn wide(isa: Isa, workers: usize) -> Self {
-        Self { isa, workers, narrow: false, dot: Dot::Scalar }
+        Self { isa, workers, lowp: false, dot: Dot::Scalar }
     }
 
     /// On tiles of low-precision numbers, where this machine has them.
     fn tiles() -> Option<Self> {
         (Dot::Amx.is_available() && Dot::Avx512Dot.is_available()).then(|| Self {
-            narrow: true,
+            lowp: true,
             dot: Dot::Amx,
             ..Self::best()
         })
     }
 
     /// Everywhere where keys and values are in low precision.
-    fn narrow() -> Vec<Self> {
-        let words = Isa::available().into_iter().map(|isa| Self { narrow: true, ..Self::wide(isa, 2) });
+    fn lowp() -> Vec<Self> {
+        let words = Isa::available().into_iter().map(|isa| Self { lowp: true, ..Self::wide(isa, 2) });
         words.chain(Self::tiles()).collect()
     }
 
@@ -100,9 +100,9 @@ impl How {
 const POISON: f32 = f32::from_bits(0x7FC0_DEAD);
 const MARGIN: usize = 32;
 /// How near low-precision numbers come: some queries are long, and eight bits of a score of ten are its exponential's third digit.
-const NARROWLY: f32 = 8e-2;
+const LOWP_TOLERANCE: f32 = 8e-2;
 /// The same for gradients as a whole, in parts of their length.
-const NARROWLY_BACK: f32 = 3e-2;
+const LOWP_GRAD_TOLERANCE: f32 = 3e-2;
 
 /// What is tested.
 #[derive(Clone, Debug)]
@@ -154,7 +154,7 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
     let outputs: Vec<Block> = made.iter_mut().zip(&sizes).map(|(d, &(r, w))| block(d, r, w)).collect();
     let (cache, crossing) = (state.cache.data_mut().as_mut_ptr(), state.crossing.data_mut().as_mut_ptr());
     let run = Context {
-        narrow: how.narrow,
+        narrow: how.lowp,
         tiles: how.dot == Dot::Amx,
         near: false,
         dot: how.dot,
@@ -203,7 +203,7 @@ fn expected(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut 
         Kernel::Show(op) => op.reference(&wide, &mut world),
         Kernel::Store(op) => op.reference(&wide, &mut world),
     };
-    made.iter().map(Numbers::narrow).collect()
+    made.iter().map(Numbers::rounded).collect()
 }
 
 /// Compares what a kernel makes with what the reference says; where they differ, says how it was run.
@@ -297,8 +297,8 @@ fn draw_relative(op: &Attend, distances: usize, random: &mut Random) -> Vec<Numb
 
 /// A state with room for so many rows of one attention in the cache, and a table of so many rows for each length. Its
 /// pages are poisoned.
-fn pages(slot: Slot, lengths: &[usize], narrow: bool) -> State {
-    let mut pages = poisoned(slot, lengths.iter().map(|len| len.div_ceil(PAGE)).sum(), narrow);
+fn pages(slot: Slot, lengths: &[usize], lowp: bool) -> State {
+    let mut pages = poisoned(slot, lengths.iter().map(|len| len.div_ceil(PAGE)).sum(), lowp);
     for &len in lengths {
         let table = pages.open();
         pages.reserve(table, len).expect("there are enough pages");
@@ -308,9 +308,9 @@ fn pages(slot: Slot, lengths: &[usize], narrow: bool) -> State {
 }
 
 /// So many pages, with two slots, of which the second is used, so that offsets count; for keys and values that are `narrow` or wide.
-fn poisoned(slot: Slot, count: usize, narrow: bool) -> Pages {
+fn poisoned(slot: Slot, count: usize, lowp: bool) -> Pages {
     let layout = PageLayout::new(vec![Slot { heads: 1, size: 3 }, slot]);
-    let mut pages = Pages::new(if narrow { layout.halved() } else { layout }, count);
+    let mut pages = Pages::new(if lowp { layout.halved() } else { layout }, count);
     pages.data_mut().fill(POISON);
     pages
 }

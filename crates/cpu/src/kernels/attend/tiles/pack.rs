@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 
 use super::super::super::machine::Machine;
 use super::{DEPTH, PAGE, PANEL};
-use crate::lanes::bf16::{self, in_turns, pair, together};
+use crate::lanes::bf16::{interleave, round_interleaved, round_two};
 use crate::lanes::{Avx512, LANES};
 
 /// The first `some` lanes, at most sixteen.
@@ -46,7 +46,7 @@ pub unsafe fn quantize_row((from, size): (*const f32, usize), scale: f32, (to, w
         unsafe {
             let [low, high] = [d, d + LANES].map(|d| some(from, (d, size)));
             let (low, high) = (_mm512_mul_ps(low, scale), _mm512_mul_ps(high, scale));
-            _mm512_storeu_si512(to.add(step * LANES).cast(), together([low, high]));
+            _mm512_storeu_si512(to.add(step * LANES).cast(), round_two([low, high]));
         }
     }
 }
@@ -79,12 +79,12 @@ pub unsafe fn pack_keys(
     scale: f32,
     to: *mut f32,
 ) {
-    let mut narrowed = [0.0; PAGE * LANES];
+    let mut rounded = [0.0; PAGE * LANES];
     for (step, d) in (0..size).step_by(DEPTH).enumerate() {
         let some = (size - d).min(DEPTH);
         // SAFETY: the caller's promise; a tile of keys is sixteen lines of sixteen words.
         unsafe {
-            let (words, lines) = (narrowed.as_mut_ptr(), to.add(step * PAGE * LANES));
+            let (words, lines) = (rounded.as_mut_ptr(), to.add(step * PAGE * LANES));
             quantize_rows((from.add(d), stride), (count, some), scale, (words, LANES));
             Avx512::turn(words, LANES as isize, 0..count, LANES, lines);
         }
@@ -115,7 +115,7 @@ pub unsafe fn pack_values(
                     }
                 }
                 let to = to.add(panel * pages * PANEL + pair * LANES);
-                _mm512_storeu_si512(to.cast(), bf16::pair(rows));
+                _mm512_storeu_si512(to.cast(), round_interleaved(rows));
             }
         }
     }
@@ -142,7 +142,7 @@ pub unsafe fn pair_values(
                 let low = _mm512_castsi256_si512(row(2 * pair));
                 let both = _mm512_inserti64x4::<1>(low, row(2 * pair + 1));
                 let to = to.add(panel * pages * PANEL + pair * LANES);
-                _mm512_storeu_si512(to.cast(), in_turns(both));
+                _mm512_storeu_si512(to.cast(), interleave(both));
             }
         }
     }
@@ -158,6 +158,6 @@ pub unsafe fn merge(from: *const f32, some: usize, half: usize, line: *mut f32) 
     // SAFETY: the caller's promise; lanes that are not wanted are neither read nor written.
     unsafe {
         let numbers = _mm512_maskz_loadu_ps(first(some), from);
-        _mm512_mask_storeu_epi16(line.cast(), halves, pair([numbers, numbers]));
+        _mm512_mask_storeu_epi16(line.cast(), halves, round_interleaved([numbers, numbers]));
     }
 }

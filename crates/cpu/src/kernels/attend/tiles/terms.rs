@@ -11,7 +11,7 @@ use std::ops::Range;
 
 use super::super::super::online_softmax::{LEAST, POWER, SLACK};
 use super::{BLOCK, Gathered, Met, TERMS, TILE, TILES, VECTORS};
-use crate::lanes::bf16::together;
+use crate::lanes::bf16::round_two;
 use crate::lanes::{Avx512, LANES, Lanes, exp};
 
 /// From scores to terms of the softmax, exp(score − level), in words; zero where a row sees nothing. Terms are added to the sums, lane
@@ -80,7 +80,7 @@ unsafe fn terms_of_row(
                     sum = _mm512_add_ps(sum, *pair);
                 }
             }
-            _mm512_storeu_si512(to.add(v * LANES / 2).cast(), together(pair));
+            _mm512_storeu_si512(to.add(v * LANES / 2).cast(), round_two(pair));
         }
         v += 2;
     }

@@ -9,7 +9,7 @@ use std::f32::consts::LOG2_E;
 use super::super::super::machine::Machine;
 use super::super::super::tiles::machine::power;
 use super::{CHUNK, SQUARE, WORDS};
-use crate::lanes::bf16::{pair, together};
+use crate::lanes::bf16::{round_interleaved, round_two};
 use crate::lanes::{Avx512, LANES, Lanes};
 use crate::lowp::apart;
 
@@ -117,12 +117,12 @@ pub(super) unsafe fn differ(
                 probabilities[half] = probability;
                 gradients[half] = _mm512_maskz_mul_ps(mask, probability, gradient);
             }
-            _mm512_storeu_si512(p.add(key * WORDS).cast(), together(probabilities));
-            _mm512_storeu_si512(ds.add(key * WORDS).cast(), together(*gradients));
+            _mm512_storeu_si512(p.add(key * WORDS).cast(), round_two(probabilities));
+            _mm512_storeu_si512(ds.add(key * WORDS).cast(), round_two(*gradients));
             if key % 2 == 1 {
                 for (half, (&first, &second)) in two[0].iter().zip(&two[1]).enumerate() {
                     let to = ds_pairs.add((half * WORDS + key / 2) * LANES);
-                    _mm512_storeu_si512(to.cast(), pair([first, second]));
+                    _mm512_storeu_si512(to.cast(), round_interleaved([first, second]));
                 }
             }
         }
