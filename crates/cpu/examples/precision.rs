@@ -7,7 +7,7 @@
 use glassformer_cpu::ceilings;
 use glassformer_cpu::epilogue::Epilogue;
 use glassformer_cpu::isa::Isa;
-use glassformer_cpu::lowp::{Coming, Dot, Format, LowpGemm, RowQuantizer, RowSource, Weight};
+use glassformer_cpu::lowp::{Dot, Format, LowpGemm, RowQuantizer, RowSource, Weight};
 use glassformer_cpu::team::Team;
 use glassformer_tensor::{Buffer, Random};
 use std::num::NonZeroUsize;
@@ -152,7 +152,7 @@ impl Data {
                     worker.barrier();
                     let workers = worker.count;
                     worker.share(self.product.items(dot, workers), |item| {
-                        LowpGemm::run_item(&[self.product], dot, item, workers, Coming::NOTHING);
+                        LowpGemm::run_item(&[self.product], dot, item, workers);
                     });
                     worker.barrier();
                 }

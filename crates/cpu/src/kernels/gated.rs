@@ -91,11 +91,11 @@ impl Pair<'_> {
     /// # Safety
     /// As [`Call`] says.
     unsafe fn together(&self) {
-        let Call { outputs, worker, next, .. } = self.call;
+        let Call { outputs, worker, .. } = self.call;
         let (y, gate) = (outputs[0], outputs[1]);
         let (products, quantizer) = self.of(&(0..y.width), (gate.data, y.width));
         // SAFETY: the caller's promise.
-        unsafe { lowp_multiply(self.call, &products, next) };
+        unsafe { lowp_multiply(self.call, &products) };
         if let Some(quantizer) = quantizer {
             worker.barrier();
             // SAFETY: the caller's promise; what is quantized lies before a barrier.
@@ -118,15 +118,10 @@ impl Pair<'_> {
         for block in 0..blocks {
             let some = columns_of(block);
             let stride = (some.len() + PADDING).min(columns);
-            let ([of_gate, of_y], quantizer) = self.of(&some, (gate.data.wrapping_sub(some.start), stride));
+            let (products, quantizer) = self.of(&some, (gate.data.wrapping_sub(some.start), stride));
             // SAFETY: the caller's promise; both places have room for a part of the columns, which begin at their first number.
             unsafe {
-                let next = match block + 1 {
-                    next if next < blocks => of_gate.coming(&columns_of(next)),
-                    _ => self.call.next,
-                };
-                lowp_multiply(self.call, &[of_gate], of_y.coming(&some));
-                lowp_multiply(self.call, &[of_y], next);
+                lowp_multiply(self.call, &products);
                 if let Some(quantizer) = quantizer {
                     (0..rows).for_each(|row| quantizer.run_block(self.call.run.isa, row, block));
                 }

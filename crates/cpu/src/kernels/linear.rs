@@ -13,9 +13,7 @@ use super::split::over_rows;
 use crate::context::Block;
 use crate::epilogue::{Combine, Epilogue, Other, Store};
 use crate::gemm::{Begin, Gemm, Matrix, Packed, Packing};
-use crate::lowp::{
-    self, Coming, Format, Operand, OperandPacker, OperandSource, RowFormat, RowQuantizer, RowSource,
-};
+use crate::lowp::{self, Format, Operand, OperandPacker, OperandSource, RowFormat, RowQuantizer, RowSource};
 
 /// How a value becomes the B of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -210,11 +208,11 @@ pub(super) unsafe fn lowp_product(
         match (output, to) {
             (OutputFormat::Quantized(Format::Bf16), Some(to)) if format == Format::Bf16 => {
                 let epilogue = Epilogue { store: Store::Bf16Tiles(to), ..product.epilogue };
-                lowp_multiply(call, &[lowp::LowpGemm { epilogue, ..product }], call.next);
+                lowp_multiply(call, &[lowp::LowpGemm { epilogue, ..product }]);
             }
             (OutputFormat::Quantized(format), Some(to)) => product_by_blocks(call, &product, format, to),
             (OutputFormat::Quantized(_) | OutputFormat::F32 | OutputFormat::ScaledBf16(_), _) => {
-                lowp_multiply(call, &[product], call.next);
+                lowp_multiply(call, &[product]);
             }
         }
     }
@@ -231,7 +229,7 @@ pub(super) fn piece(
     (format, to): (Format, *mut f32),
 ) -> (lowp::LowpGemm, RowQuantizer) {
     let lowp::LowpGemm { rows, columns: k, c, .. } = *product;
-    let (c, from, store, line) = if RowQuantizer::rounds(format, k) && product.fits_halves() {
+    let (c, from, store, line) = if RowQuantizer::rounds(format, k) && product.fits_bf16() {
         let c = c.cast::<u16>().wrapping_sub(some.start);
         (c.cast(), RowSource::Bf16(c), Store::ScaledBf16(1.0), 2 * PADDING)
     } else {
@@ -258,34 +256,28 @@ unsafe fn product_by_blocks(call: Call<'_>, product: &lowp::LowpGemm, format: Fo
         let (product, quantizer) = piece(product, &(0..k), (format, to));
         // SAFETY: the caller's promise; rows are quantized behind a barrier.
         unsafe {
-            lowp_multiply(call, &[product], call.next);
+            lowp_multiply(call, &[product]);
             call.worker.barrier();
             quantize_rows(call, &quantizer);
         }
         return;
     }
-    let blocks = format.blocks(k);
-    for block in 0..blocks {
+    for block in 0..format.blocks(k) {
         let some = format.block(k, block);
-        let next = if block + 1 < blocks { product.coming(&format.block(k, block + 1)) } else { call.next };
         let (product, quantizer) = piece(product, &some, (format, to));
         // SAFETY: the caller's promise; C has room for a part of its columns, which begin at its first number.
         unsafe {
-            lowp_multiply(call, &[product], next);
+            lowp_multiply(call, &[product]);
             (0..rows).for_each(|row| quantizer.run_block(call.run.isa, row, block));
         }
     }
 }
 
-/// A product, or several that differ in addresses and in what follows them, one after the other in the same columns; and what comes next.
+/// A product, or several that differ in addresses and in what follows them, one after the other in the same columns.
 ///
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of the products lie within its blocks. One may read what those before it wrote to the same columns.
-pub(super) unsafe fn lowp_multiply<const N: usize>(
-    call: Call<'_>,
-    products: &[lowp::LowpGemm; N],
-    next: Coming,
-) {
+pub(super) unsafe fn lowp_multiply<const N: usize>(call: Call<'_>, products: &[lowp::LowpGemm; N]) {
     let (dot, workers) = (call.run.dot, call.worker.count);
     if products[0].has_owners(dot, workers) {
         let part = |owner: usize| products.map(|product| product.part_of(owner, workers));
@@ -297,7 +289,7 @@ pub(super) unsafe fn lowp_multiply<const N: usize>(
                 // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker
                 // has this item.
                 unsafe {
-                    lowp::LowpGemm::run_item(&part, dot, item, 1, next.part_of(owner, workers));
+                    lowp::LowpGemm::run_item(&part, dot, item, 1);
                 }
             }
         });
@@ -305,7 +297,7 @@ pub(super) unsafe fn lowp_multiply<const N: usize>(
     }
     call.worker.share(products[0].items(dot, workers), |item| {
         // SAFETY: as above; one worker has this item.
-        unsafe { lowp::LowpGemm::run_item(products, dot, item, workers, next) };
+        unsafe { lowp::LowpGemm::run_item(products, dot, item, workers) };
     });
 }
 
@@ -345,7 +337,7 @@ pub(super) unsafe fn bf16_weight_grad(call: Call<'_>) {
         epilogue: Epilogue { store: Store::of(dw.rows * dw.width), ..Epilogue::default() },
     };
     // SAFETY: the caller's promise.
-    unsafe { lowp_multiply(call, &[product], Coming::NOTHING) };
+    unsafe { lowp_multiply(call, &[product]) };
 }
 
 /// `dW = dyᵀ x`. Inputs: dy, x packed.

@@ -10,7 +10,7 @@ use glassformer_tensor::Coding;
 
 use crate::context::{Block, Context};
 use crate::gemm::Gemm;
-use crate::lowp::{Coming, Dot, Format, Operand, RowFormat};
+use crate::lowp::{Dot, Format, Operand, RowFormat};
 use crate::team::Worker;
 
 mod activation;
@@ -105,24 +105,6 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Whether it multiplies by a low-precision weight, its second input.
-    pub fn has_narrow_weight(&self) -> bool {
-        matches!(self, Self::LowpProduct { .. } | Self::LowpGated { .. })
-    }
-
-    /// All columns of that weight, or of the first of two, which is at `b`, where rows of what is written are so wide.
-    pub fn narrow_weight(&self, b: *const f32, width: usize) -> Coming {
-        match *self {
-            Self::LowpProduct { format, k, output: OutputFormat::ScaledBf16(_), .. } => {
-                Coming::new(format, k, b, &(0..2 * width))
-            }
-            Self::LowpProduct { format, k, .. } | Self::LowpGated { format, k, .. } => {
-                Coming::new(format, k, b, &(0..width))
-            }
-            _ => Coming::NOTHING,
-        }
-    }
-
     /// Whether each row that it writes depends on the rows of the same sequence: then it may be part of a row block that is
     /// dealt out by sequences, which are those of this side. It is called with whole blocks, and told which sequences are
     /// meant.
@@ -209,8 +191,6 @@ pub(crate) struct Call<'a> {
     pub run: &'a Context<'a>,
     /// Who calls.
     pub worker: &'a Worker<'a>,
-    /// What the next product multiplies by.
-    pub next: Coming,
 }
 
 /// What an operation needs besides its inputs and outputs.

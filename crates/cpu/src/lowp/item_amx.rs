@@ -5,11 +5,10 @@
 //! each multiplication: a row of the previous patch, which gets its bias and what follows and goes to C, and a few lines of B that are
 //! asked for, for the next block. Behind three steps, twelve multiplications, the same work is not hidden at all.
 
-use super::ahead::{Ahead, Ask};
 use super::amx::{Cursor, Tiles};
-use super::coming::{Coming, PANELS};
 use super::epilogue::Place;
 use super::patch::{Shape, Sums, Unpacked};
+use super::prefetch::{PANELS, Prefetch, Prefetcher, Units};
 use super::strips::Strips;
 use super::{Format, Item, LINES, LowpGemm, SCALED, TILE, UNIT, WIDE, int4};
 use crate::dispatch;
@@ -23,7 +22,7 @@ use std::ops::Range;
 ///
 /// # Safety
 /// As for [`LowpGemm::run_item`]; the item lies inside the product, and the machine has AMX.
-pub(super) unsafe fn run(product: &LowpGemm, item: &Item, next: Coming) {
+pub(super) unsafe fn run(product: &LowpGemm, item: &Item, next: Units) {
     // SAFETY: the caller's promise; B in four bits has a place to be unpacked to.
     unsafe {
         match product.format {
@@ -40,7 +39,7 @@ pub(super) unsafe fn run(product: &LowpGemm, item: &Item, next: Coming) {
 ///
 /// # Safety
 /// As for [`run`].
-unsafe fn run_at(product: &LowpGemm, item: &Item, next: Coming, unpacked: *mut u8) {
+unsafe fn run_at(product: &LowpGemm, item: &Item, next: Units, unpacked: *mut u8) {
     // Written before they are read.
     let mut sums = MaybeUninit::<[Sums; 2]>::uninit();
     let first = sums.as_mut_ptr().cast::<Sums>();
@@ -54,8 +53,8 @@ unsafe fn run_at(product: &LowpGemm, item: &Item, next: Coming, unpacked: *mut u
         unsafe {
             let tiles = Tiles::configure(shape, rows.len().min(LINES));
             let sums = [first, first.add(1)];
-            let ahead = Ahead::NOTHING;
-            let mut pipeline = Pipeline { tiles, sums, waiting: None, unpacked, first: 0, ahead, next };
+            let prefetcher = Prefetcher::NOTHING;
+            let mut pipeline = Pipeline { tiles, sums, waiting: None, unpacked, first: 0, prefetcher, next };
             match shape {
                 Shape::Square => pipeline.block_by_block(product, &rows, &item.units),
                 Shape::Wide => pipeline.panel_by_panel(product, &rows, &item.units),
@@ -95,9 +94,9 @@ struct Pipeline {
     unpacked: *mut u8,
     /// The first panel that is there.
     first: usize,
-    ahead: Ahead,
+    prefetcher: Prefetcher,
     /// What is multiplied by behind the item.
-    next: Coming,
+    next: Units,
 }
 
 /// A patch whose sums are not finished.
@@ -164,14 +163,14 @@ impl Pipeline {
         for panel in panels.step_by(Shape::Wide.across()) {
             let unit = panel / PANELS;
             let behind = self.next.behind(product, units, unit);
-            let unit = product.units_coming(&(unit..unit + 1));
+            let unit = Units::of(product, &(unit..unit + 1));
             for index in 0..product.blocks() {
                 let strips = strips(index);
                 if strips.goes_on() {
                     // SAFETY: the caller's promise.
                     unsafe { self.finish(&places) };
                 }
-                self.ahead = Ahead::along(&unit, &behind, strips.steps.start);
+                self.prefetcher = Prefetcher::along(&unit, &behind, strips.steps.start);
                 for first in strips.starts() {
                     places[number % 2] = strips.place_of_one(first, panel);
                     let row = self.row(&strips, [first, panel], &places, number % 2);
@@ -191,11 +190,11 @@ impl Pipeline {
         let patches =
             strips.rows.len().div_ceil(shape.height()) * (units.len() * UNIT).div_ceil(shape.width());
         let (next, tiles) = if index + 1 < product.blocks() {
-            (product.units_coming(units), product.block(index + 1))
+            (Units::of(product, units), product.block(index + 1))
         } else {
             (self.next, self.next.first_block())
         };
-        self.ahead = Ahead::of(&next, &next.lines(&tiles), patches * strips.steps.len());
+        self.prefetcher = Prefetcher::of(&next, &tiles, patches * strips.steps.len());
     }
 
     /// Unpacks some panels, over the block of `strips`, if B is in four bits.
@@ -323,7 +322,7 @@ impl Pipeline {
                     row.places[place].finish(column, self.sums[1], done, to);
                     done = to;
                 }
-                self.ahead.ask();
+                self.prefetcher.some();
             }
         }
     }

@@ -1,8 +1,7 @@
 //! One work item by vector registers: each patch is multiplied, then finished.
 
-use super::ahead::Ahead;
-use super::coming::Coming;
 use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
+use super::prefetch::{Prefetcher, Units};
 use super::strips::Strips;
 use super::vector::Prepared;
 use super::{Dot, Format, Item, LINES, LowpGemm, SCALED, TILE, UNIT, WIDE, WIDEST, int4, vector};
@@ -10,14 +9,14 @@ use crate::dispatch;
 use std::mem::MaybeUninit;
 use std::ops::{Range, RangeInclusive};
 
-/// So many rows take about as long to multiply by some units as these take to come from far: the next ones are asked for meanwhile. Fewer rows read B
-/// from front to back, eight at a time, and ask some tiles ahead of themselves; of more, the first do, and the others find B near.
-const ASKING: RangeInclusive<usize> = LINES / 2 + 1..=4 * LINES;
+/// So many rows take about as long to multiply by some units as these take to come from far: the next ones are prefetched meanwhile. Fewer rows read B
+/// from front to back, eight at a time, and prefetch some tiles ahead; of more, the first do, and the others find B near.
+const PREFETCHING: RangeInclusive<usize> = LINES / 2 + 1..=4 * LINES;
 /// Tiles along k from which on that pays: sums of shorter products are finished too often.
 const LONG: usize = 8;
 /// Units at a time then, which are near beside as many that come next.
 const NEAR: usize = 4;
-/// How often at least the sums of a patch pass along its tiles: each time something is asked for.
+/// How often at least the sums of a patch pass along its tiles: each time something is prefetched.
 const PASSES: usize = 4;
 /// Steps along k that are unpacked at once for one strip: sixteen tiles.
 const FEW_STEPS: usize = 4;
@@ -26,7 +25,7 @@ const FEW_STEPS: usize = 4;
 ///
 /// # Safety
 /// As for [`LowpGemm::run_item`]; the item lies inside the product, and `dot` is not AMX.
-pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Coming) {
+pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Units) {
     if product.format == Format::Int4 {
         #[cfg(target_arch = "x86_64")]
         if reads_codes(dot, item.rows.len()) {
@@ -38,13 +37,17 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Coming
     }
     let (mut sums, mut prepared) = (Sums::ZERO, Prepared::PLACE);
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
-    let asks =
-        ASKING.contains(&item.rows.len()) && product.tiles() >= LONG && vector::asks(dot, product.format);
-    for units in some_units(item, if asks { NEAR } else { most_units(product, item, WIDEST) }) {
+    let prefetches = PREFETCHING.contains(&item.rows.len())
+        && product.tiles() >= LONG
+        && vector::prefetches(dot, product.format);
+    for units in some_units(item, if prefetches { NEAR } else { most_units(product, item, WIDEST) }) {
         for index in 0..product.blocks() {
             let strips = strips(index);
-            let mut ahead =
-                if asks { look_ahead(&strips, item, (&units, index), next) } else { Ahead::NOTHING };
+            let mut prefetcher = if prefetches {
+                look_ahead(&strips, item, (&units, index), next)
+            } else {
+                Prefetcher::NOTHING
+            };
             let panels = strips.panels(&units);
             for row in strips.starts() {
                 let place = strips.place(row, &panels);
@@ -53,7 +56,7 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Coming
                 let a = unsafe { vector::left(dot, product.format, &first, &mut prepared) };
                 for panel in panels.clone().step_by(Shape::Wide.across()) {
                     let column = (panel - panels.start) * LINES;
-                    let beyond = (!asks && row == item.rows.start).then(|| {
+                    let beyond = (!prefetches && row == item.rows.start).then(|| {
                         let jump = jump(product, item, panel, next);
                         Beyond { left: product.tiles() - strips.steps.start, jump }
                     });
@@ -63,7 +66,7 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Coming
                             dispatch!(dot.isa(), |L| place.load::<L>(column, &raw mut sums));
                         }
                         let patch = Patch { a, beyond, ..first.at(panel - panels.start) };
-                        vector::multiply(dot, product.format, &patch, &mut ahead);
+                        vector::multiply(dot, product.format, &patch, &mut prefetcher);
                         place.store(column, &raw mut sums);
                     }
                 }
@@ -72,26 +75,26 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Coming
     }
 }
 
-/// What is asked for while these units of an item are multiplied over a block of k: that of the next block, of the next units, or of what comes
-/// behind the item.
+/// What is prefetched while these units of an item are multiplied over a block of k: that of the next block, of the next units, or of the next
+/// item.
 fn look_ahead(
     strips: &Strips<'_>,
     item: &Item,
     (units, index): (&Range<usize>, usize),
-    next: Coming,
-) -> Ahead {
+    next: Units,
+) -> Prefetcher {
     let product = strips.product;
     let (next, tiles) = if index + 1 < product.blocks() {
-        (product.units_coming(units), product.block(index + 1))
+        (Units::of(product, units), product.block(index + 1))
     } else if units.end < item.units.end {
-        let next = product.units_coming(&(units.end..item.units.end)).some(0, NEAR);
+        let next = Units::of(product, &(units.end..item.units.end)).first(NEAR);
         (next, next.first_block())
     } else {
-        let next = next.some(0, NEAR);
+        let next = next.first(NEAR);
         (next, next.first_block())
     };
     let times = strips.starts().count() * units.len() * PASSES * strips.steps.len();
-    Ahead::of(&next, &next.lines(&tiles), times)
+    Prefetcher::of(&next, &tiles, times)
 }
 
 /// Units at a time: as many as stay near while many rows meet them, or one where few rows read it from front to back, block by block.
@@ -106,7 +109,7 @@ fn some_units(item: &Item, most: usize) -> impl Iterator<Item = Range<usize>> + 
 }
 
 /// Bytes from the end of a unit's first panel, of an item of `product`, to where the panels begin that are read behind the unit.
-fn jump(product: &LowpGemm, item: &Item, panel: usize, next: Coming) -> usize {
+fn jump(product: &LowpGemm, item: &Item, panel: usize, next: Units) -> usize {
     let from = product.b_panel(panel + 1);
     next.behind(product, &item.units, panel / Shape::Wide.across()).start().addr().wrapping_sub(from.addr())
 }
@@ -117,7 +120,7 @@ fn jump(product: &LowpGemm, item: &Item, panel: usize, next: Coming) -> usize {
 /// # Safety
 /// As for [`run`].
 unsafe fn by_unpacked_lines(product: &LowpGemm, dot: Dot, item: &Item) {
-    let (no_shift, mut nothing) = (Sums::ZERO, Ahead::NOTHING);
+    let (no_shift, mut nothing) = (Sums::ZERO, Prefetcher::NOTHING);
     let mut unpacked = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
     let (mut sums, mut prepared, to) = (Sums::ZERO, Prepared::PLACE, unpacked.as_mut_ptr().cast::<u8>());
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
@@ -181,7 +184,7 @@ fn reads_codes(dot: Dot, rows: usize) -> bool {
 /// # Safety
 /// As for [`run`]; [`reads_codes`] is true of `dot` and the item's rows.
 #[cfg(target_arch = "x86_64")]
-unsafe fn by_coded_lines(product: &LowpGemm, dot: Dot, item: &Item, next: Coming) {
+unsafe fn by_coded_lines(product: &LowpGemm, dot: Dot, item: &Item, next: Units) {
     let mut sums = Sums::ZERO;
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     for units in some_units(item, most_units(product, item, WIDE)) {

@@ -5,7 +5,7 @@
 //! [`Format::Int8`] has a scale for each column of B (an output of the layer), and for each row of A one for each block of at
 //! most 1,024 numbers, which is found when they are seen; rows of 2,049 to 4,096 numbers are rounded to `bf16` before. The sum over a
 //! block is one of integers, so it is exact; C[i, j] is the bias and then, block by block, sum · (scale of the block in row i · scale of
-//! column j). [`Format::Int4`] is the same with a B that takes half the memory (`four.rs`).
+//! column j). [`Format::Int4`] is the same with a B that takes half the memory (`int4.rs`).
 //!
 //! **One layout for all machines.** Everything is cut into *tiles* of sixteen lines of 64 bytes, as AMX wants it. A line
 //! of A is one row's next 32 `bf16` or 64 integers; a line of B is sixteen columns, each with its next two or four
@@ -19,13 +19,12 @@
 
 use crate::epilogue::{Epilogue, Store};
 use crate::gemm::part;
+use prefetch::Units;
 use std::ops::Range;
 
-mod ahead;
 #[cfg(target_arch = "x86_64")]
 mod amx;
 pub mod coded;
-mod coming;
 mod dot;
 mod epilogue;
 mod int4;
@@ -36,6 +35,7 @@ mod item_vector;
 mod neon;
 mod operand;
 mod patch;
+mod prefetch;
 mod quantize;
 mod row_format;
 mod strips;
@@ -47,7 +47,6 @@ mod weight;
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use amx::{Tiles, apart};
-pub use coming::Coming;
 pub use dot::Dot;
 pub use operand::{Operand, OperandPacker, OperandSource};
 pub use quantize::{RowQuantizer, RowSource, RowSum};
@@ -231,19 +230,19 @@ impl LowpGemm {
     }
 
     /// Computes item number `item` of those for so many workers by the instructions of `dot`, of one product or of several in turn, which differ
-    /// in addresses and in what follows them, and in nothing else. What comes `behind` them is asked for in time.
+    /// in addresses and in what follows them, and in nothing else.
     ///
     /// # Safety
     /// The machine has `dot`; `item` is below their items. For each of them, A, B and what the epilogue names are valid for reads and C for
     /// writes, at the sizes that it says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items. One may read what those before it wrote to the columns of this item.
-    pub unsafe fn run_item(products: &[Self], dot: Dot, item: usize, workers: usize, behind: Coming) {
+    pub unsafe fn run_item(products: &[Self], dot: Dot, item: usize, workers: usize) {
         for (at, product) in products.iter().enumerate() {
             let cut = product.cut(dot, workers);
             let this = product.item(cut, item);
             let next = match products.get(at + 1) {
-                Some(then) => then.units_coming(&this.units),
-                None => products[0].following(&this, cut, item + workers, behind),
+                Some(next) => Units::of(next, &this.units),
+                None => products[0].units_of_next(&this, cut, item + workers),
             };
             // SAFETY: the caller's promise; the item lies inside the product.
             unsafe {
@@ -263,19 +262,17 @@ impl LowpGemm {
         Item { rows: pairs.start * 2 * LINES..self.rows.min(pairs.end * 2 * LINES), units }
     }
 
-    /// What the worker of `item` multiplies by next, if it goes on with item number `next`: its units, if it has the same rows, or, where
-    /// there are no more items, as many of those `behind` the product.
-    fn following(&self, item: &Item, cut: (usize, usize), next: usize, behind: Coming) -> Coming {
-        let (count, width) = (cut.0 * cut.1, item.units.len());
-        if next >= count {
-            return behind.some((next - count) * width, width);
+    /// What the worker of `item` multiplies by if it goes on with item number `next`: its units, if there is one and it has the same rows.
+    fn units_of_next(&self, item: &Item, cut: (usize, usize), next: usize) -> Units {
+        if next >= cut.0 * cut.1 {
+            return Units::NONE;
         }
         let next = self.item(cut, next);
-        if next.rows == item.rows { self.units_coming(&next.units) } else { Coming::NOTHING }
+        if next.rows == item.rows { Units::of(self, &next.units) } else { Units::NONE }
     }
 
     /// Whether workers that share it have columns of their own, instead of drawing a few at a time: then each of them knows what it
-    /// multiplies by next, and asks for it. With the rows of one tile, or as many as vectors take at once, B comes as fast as memory gives
+    /// multiplies by next, and prefetches it. With the rows of one tile, or as many as vectors take at once, B comes as fast as memory gives
     /// it, whoever is first.
     pub fn has_owners(&self, dot: Dot, workers: usize) -> bool {
         let least = if dot == Dot::Amx { LINES } else { LINES / 2 };
@@ -293,18 +290,8 @@ impl LowpGemm {
     }
 
     /// Whether it can become `bf16`: whole lines of them, and one block of k.
-    pub fn fits_halves(&self) -> bool {
+    pub fn fits_bf16(&self) -> bool {
         self.columns.is_multiple_of(LINE / 2) && self.format.blocks(self.k) == 1
-    }
-
-    /// These units of its B.
-    fn units_coming(&self, units: &Range<usize>) -> Coming {
-        self.coming(&(units.start * UNIT..units.end * UNIT))
-    }
-
-    /// These columns of its B, which may be what comes next.
-    pub fn coming(&self, columns: &Range<usize>) -> Coming {
-        Coming::new(self.format, self.k, self.b, columns)
     }
 
     /// The units of columns that are computed.

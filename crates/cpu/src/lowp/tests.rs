@@ -207,7 +207,7 @@ unsafe fn run(product: &LowpGemm, dot: Dot, random: &mut Random) {
     random.shuffle(&mut items);
     for item in items {
         // SAFETY: the caller's promise.
-        unsafe { LowpGemm::run_item(&[*product], dot, item, workers, Coming::NOTHING) };
+        unsafe { LowpGemm::run_item(&[*product], dot, item, workers) };
     }
 }
 

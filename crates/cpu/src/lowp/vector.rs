@@ -5,8 +5,8 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
-use super::ahead::{Ahead, Ask, Nothing};
 use super::patch::{Patch, Shape, Sums};
+use super::prefetch::{Nothing, Prefetch, Prefetcher};
 use super::{Dot, Format, LINE, LINES, SCALED, TILE};
 use crate::dispatch;
 use crate::lanes::{Lanes, prefetch};
@@ -19,7 +19,7 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-/// How many tiles ahead lines of B are asked for where they are read for the first time.
+/// How many tiles ahead lines of B are prefetched where they are read for the first time.
 const TILES_AHEAD: usize = 2;
 /// Lines between two questions whether there are more: else a fifth of the instructions would be counting.
 const UNROLLED: usize = 4;
@@ -157,17 +157,17 @@ pub(super) fn together(rows: usize) -> usize {
     }
 }
 
-/// Whether these ask for what is ahead.
-pub(super) fn asks(dot: Dot, format: Format) -> bool {
+/// Whether these prefetch what comes next.
+pub(super) fn prefetches(dot: Dot, format: Format) -> bool {
     matches!(dot, Dot::Avx512Vnni | Dot::Avx512Dot) && format.is_integers()
 }
 
-/// Adds a patch's product to its sums, and asks for what is `ahead` where it [`asks`]. B in four bits was unpacked before.
+/// Adds a patch's product to its sums, and prefetches meanwhile where it [`prefetches`]. B in four bits was unpacked before.
 ///
 /// # Safety
 /// The machine has `dot`, which is not AMX; as [`Patch`] says, with A from [`left`].
-#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] // who asks is of another machine
-pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, ahead: &mut Ahead) {
+#[cfg_attr(not(target_arch = "x86_64"), allow(unused_variables))] // what prefetches is of another machine
+pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, prefetcher: &mut Prefetcher) {
     // SAFETY: the caller's promise.
     unsafe {
         match dot {
@@ -181,7 +181,7 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, ahead: &m
             Dot::Neon | Dot::NeonDot => unreachable!("this machine has no {dot}"),
             #[cfg(target_arch = "x86_64")]
             Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
-                x86::multiply(dot, format, patch, ahead);
+                x86::multiply(dot, format, patch, prefetcher);
             }
             #[cfg(not(target_arch = "x86_64"))]
             Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
@@ -246,26 +246,29 @@ unsafe fn steps_alone<S: Step, const N: usize>(format: Format, times: usize) -> 
 #[inline(always)]
 unsafe fn rows<S: Step, const M: usize, const P: usize>(patch: &Patch) {
     // SAFETY: the caller's promise.
-    unsafe { rows_asking::<S, M, P>(patch, &mut Nothing) }
+    unsafe { rows_prefetching::<S, M, P>(patch, &mut Nothing) }
 }
 
-/// The same, asking meanwhile.
+/// The same, prefetching meanwhile.
 ///
 /// # Safety
 /// As for [`rows`].
 #[inline(always)]
-unsafe fn rows_asking<S: Step, const M: usize, const P: usize>(patch: &Patch, ahead: &mut impl Ask) {
+unsafe fn rows_prefetching<S: Step, const M: usize, const P: usize>(
+    patch: &Patch,
+    prefetcher: &mut impl Prefetch,
+) {
     let mut panel = 0;
     while panel < Shape::Wide.across() {
         let mut row = 0;
         // SAFETY: the caller's promise; four panels are a whole number of P.
         unsafe {
             while row + M <= patch.rows {
-                strip::<S, M, P>(patch, row, panel, ahead);
+                strip::<S, M, P>(patch, row, panel, prefetcher);
                 row += M;
             }
             while row < patch.rows {
-                strip::<S, 1, P>(patch, row, panel, ahead);
+                strip::<S, 1, P>(patch, row, panel, prefetcher);
                 row += 1;
             }
         }
@@ -282,7 +285,7 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
     patch: &Patch,
     row: usize,
     panel: usize,
-    ahead: &mut impl Ask,
+    prefetcher: &mut impl Prefetch,
 ) {
     let words = patch.sums.cast::<f32>();
     let place =
@@ -303,7 +306,7 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
         for tile in 0..patch.steps {
             let a = patch.a.add((tile * TILE + row * LINE) * S::WIDER);
             let b = patch.b.add(panel * patch.stride + tile * TILE);
-            ahead.ask();
+            prefetcher.some();
             // From the second cache the next tile comes in time; from further away the one behind it.
             let next = match patch.beyond.filter(|_| row == 0) {
                 Some(beyond) => {

@@ -84,7 +84,7 @@ enum Contents {
     /// Rows, one after the other.
     Rows,
     /// Rows of so many numbers, quantized.
-    OutputFormat(RowFormat, usize),
+    Quantized(RowFormat, usize),
 }
 
 pub(super) struct Draft<'a> {
@@ -162,7 +162,6 @@ impl<'a> Draft<'a> {
             self.slots[output].life.last = usize::MAX;
         }
         self.steps.sort_by_key(|step| step.phase);
-        self.link_products();
         let (stretches, inside) = self.stretches(&outputs);
         let band = self.lay_out(|slot| inside[slot], Home::Band);
         self.stretch_lives(&stretches);
@@ -179,25 +178,13 @@ impl<'a> Draft<'a> {
         }
     }
 
-    /// Tells each step which product comes next.
-    fn link_products(&mut self) {
-        let mut next = None;
-        for (index, step) in self.steps.iter_mut().enumerate().rev() {
-            step.next = next;
-            let is_held = |slot: &SlotId| matches!(self.slots[*slot].slot.home, Home::Constant(_));
-            if step.kernel.has_narrow_weight() && step.operands.get(1).is_some_and(is_held) {
-                next = Some(index);
-            }
-        }
-    }
-
     /// Finds the bands. What is inside one needs no more room than the rows of one worker.
     fn stretches(&mut self, outputs: &[SlotId]) -> (Vec<Stretch>, Vec<bool>) {
         let seen = |(slot, grown): (SlotId, &Grown)| Seen {
             rows: grown.slot.rows,
             plain: match grown.contents {
                 Contents::Rows => true,
-                Contents::OutputFormat(kind, _) => self.deal.by_tiles && kind == HALVES,
+                Contents::Quantized(kind, _) => self.deal.by_tiles && kind == HALVES,
             },
             hidden: matches!(grown.slot.home, Home::Arena(_)) && !outputs.contains(&slot),
         };
@@ -208,7 +195,7 @@ impl<'a> Draft<'a> {
         for (grown, _) in self.slots.iter_mut().zip(&inside).filter(|(_, inside)| **inside) {
             grown.life.floats = match grown.contents {
                 Contents::Rows => self.deal.rows * grown.slot.width,
-                Contents::OutputFormat(kind, k) => kind.floats(self.deal.rows, k),
+                Contents::Quantized(kind, k) => kind.floats(self.deal.rows, k),
             };
         }
         (stretches, inside)

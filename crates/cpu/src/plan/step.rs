@@ -60,12 +60,10 @@ pub(super) struct Step {
     pub phase: usize,
     /// How its work grows.
     pub work: Work,
-    /// The next step that multiplies by a low-precision weight which is there before the run.
-    pub next: Option<usize>,
 }
 
 impl Step {
     pub fn new(kernel: Kernel, work: Work) -> Self {
-        Self { kernel, operands: Vec::new(), inputs: 0, phase: 0, work, next: None }
+        Self { kernel, operands: Vec::new(), inputs: 0, phase: 0, work }
     }
 }

@@ -13,7 +13,6 @@ use super::draft::Drafted;
 use super::step::{Count, Home, Slot, SlotId, Step};
 use crate::context::{Block, Context, pairs};
 use crate::kernels::{self, Call, Effort};
-use crate::narrow::Coming;
 use crate::team::Worker;
 
 /// What is worth sharing out.
@@ -194,14 +193,8 @@ impl Bound<'_> {
         let (each, turns) = self.way.deal.turns(count, worker.count);
         worker.share(turns, |turn| {
             let first = turn * each;
-            let taken = Taken {
-                rows,
-                worker: worker.index,
-                first,
-                count: each.min(count - first),
-                sequences: None,
-                again: turns > worker.count,
-            };
+            let taken =
+                Taken { rows, worker: worker.index, first, count: each.min(count - first), sequences: None };
             // SAFETY: the caller's promise; the steps go by rows, these rows are this worker's, and so is its own part of
             // what is inside the band.
             unsafe { self.steps(steps, Part(Some(taken)), &worker.alone(), scratch) };
@@ -223,7 +216,6 @@ impl Bound<'_> {
         let each = self.way.deal.rows_of_sequences(self.run.batch.count(rows), worker.count);
         let all = || band::turns(spans, each).enumerate();
         let count = all().count();
-        let again = count > worker.count;
         let (mut at, mut turns) = (0, all());
         worker.share_behind(count * parts.len(), count, |item| {
             let (part, turn) = (item / count, item % count);
@@ -235,7 +227,7 @@ impl Bound<'_> {
             let (first, last) = (spans[sequences.start], spans[sequences.end - 1]);
             let count = last.start + last.len - first.start;
             let sequences = Some((sequences.start, sequences.end));
-            let taken = Taken { rows, worker: worker.index, first: first.start, count, sequences, again };
+            let taken = Taken { rows, worker: worker.index, first: first.start, count, sequences };
             // SAFETY: the caller's promise; the steps go by rows or by sequences, these are this worker's, and so is its own
             // part of what is inside the band, which has room for the longest sequence. What the part before wrote of these
             // sequences lies behind.
@@ -255,27 +247,11 @@ impl Bound<'_> {
                 self.count_from_the_first_row(step, part, &mut blocks);
             }
             let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
-            let next = self.coming(step, steps, part);
-            let call = Call { inputs, outputs, first, sequences, run: self.run, worker, next };
+            let call = Call { inputs, outputs, first, sequences, run: self.run, worker };
             // SAFETY: the planner gave all values that live at the same time different places, and the kernel what its
             // operation and `needs` say; every worker that has a part in these blocks makes this call.
             unsafe { kernels::run(&step.kernel, call, scratch) };
         }
-    }
-
-    /// What the product behind `step`, one of these steps, multiplies by. Where a worker does them again, the first of them comes behind the last.
-    fn coming(&self, step: &Step, steps: &Range<usize>, part: Part) -> Coming {
-        let all = &self.way.steps;
-        let next = match step.next.filter(|_| step.kernel.has_narrow_weight()) {
-            Some(next) if next >= steps.end && part.0.is_some_and(|taken| taken.again) => {
-                steps.clone().find(|&index| all[index].kernel.has_narrow_weight())
-            }
-            next => next,
-        };
-        let Some(next) = next else { return Coming::NOTHING };
-        let Step { kernel, operands, inputs, .. } = &all[next];
-        let (weight, y) = (self.block(operands[1], Part::WHOLE), self.way.slots[operands[*inputs]].width);
-        kernel.narrow_weight(weight.data, y)
     }
 
     /// Lets the blocks of a part begin where the whole block would: an attention counts rows from the batch's first.
@@ -359,6 +335,4 @@ struct Taken {
     count: usize,
     /// From which sequence to before which, where they are whole ones.
     sequences: Option<(usize, usize)>,
-    /// Whether others will be taken through the same steps by the same worker, most likely.
-    again: bool,
 }

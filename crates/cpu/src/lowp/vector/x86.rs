@@ -1,8 +1,8 @@
 //! Steps for AVX2, AVX-VNNI, AVX-512, and AVX-512 BF16 and VNNI.
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
-use super::{Patch, Step, rows, rows_asking, steps_alone, together};
-use crate::lowp::ahead::Ahead;
+use super::{Patch, Step, rows, rows_prefetching, steps_alone, together};
+use crate::lowp::prefetch::Prefetcher;
 use crate::lowp::{Dot, Format};
 use std::arch::x86_64::{
     __m256, __m256i, __m512, __m512bh, __m512i, _mm256_abs_epi8, _mm256_add_epi32, _mm256_and_si256,
@@ -17,7 +17,7 @@ use std::arch::x86_64::{
 
 /// # Safety
 /// As for [`super::multiply`].
-pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, ahead: &mut Ahead) {
+pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, prefetcher: &mut Prefetcher) {
     // SAFETY: the caller's promise.
     unsafe {
         match (dot, format) {
@@ -30,7 +30,7 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, ahead: &m
             (Dot::Avx2, Format::Int8 | Format::Int4) => int8_avx2(patch),
             (Dot::Avx512, Format::Int8 | Format::Int4) => int8_avx512(patch),
             (Dot::AvxVnni, Format::Int8 | Format::Int4) => int8_avx_vnni(patch),
-            (Dot::Avx512Vnni | Dot::Avx512Dot, Format::Int8 | Format::Int4) => int8_dot(patch, ahead),
+            (Dot::Avx512Vnni | Dot::Avx512Dot, Format::Int8 | Format::Int4) => int8_dot(patch, prefetcher),
         }
     }
 }
@@ -57,7 +57,7 @@ kernel!(bf16_dot, "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16", Pairs, 4, 4);
 /// # Safety
 /// The machine has AVX-512 F, DQ, BW, VL and VNNI; as for [`multiply`].
 #[target_feature(enable = "avx512f,avx512dq,avx512bw,avx512vl,avx512vnni")]
-unsafe fn int8_dot(patch: &Patch, ahead: &mut Ahead) {
+unsafe fn int8_dot(patch: &Patch, prefetcher: &mut Prefetcher) {
     let patch = &Patch { rows: together(patch.rows), ..*patch };
     // SAFETY: the caller's promise; tiles have the rows that do not count, and their sums have a place.
     unsafe {
@@ -68,7 +68,7 @@ unsafe fn int8_dot(patch: &Patch, ahead: &mut Ahead) {
             4 => rows::<Vnni512, 4, 4>(patch),
             6 => rows::<Vnni512, 6, 4>(patch),
             12 => rows::<Vnni512, 12, 2>(patch),
-            _ if ahead.is_there() => rows_asking::<Vnni512, 8, 2>(patch, ahead),
+            _ if prefetcher.is_there() => rows_prefetching::<Vnni512, 8, 2>(patch, prefetcher),
             _ => rows::<Vnni512, 8, 2>(patch),
         }
     }

@@ -335,7 +335,7 @@ impl Draft<'_> {
         } else {
             self.block(floats)
         };
-        self.slots[to].contents = Contents::OutputFormat(kind, width);
+        self.slots[to].contents = Contents::Quantized(kind, width);
         self.narrowed.insert((value, kind), to);
         to
     }

@@ -18,7 +18,7 @@ use glassformer_tensor::{Random, Tolerance, compare};
 use crate::context::{Block, Context, PagesAt};
 use crate::isa::Isa;
 use crate::kernels::Call;
-use crate::lowp::{Coming, Dot};
+use crate::lowp::Dot;
 use crate::team::{Team, Worker};
 
 /// Rows of numbers.
@@ -172,8 +172,7 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
             match kernel {
                 Kernel::Attend(op) => {
                     let (inputs, outputs) = (&inputs[..], &outputs[..]);
-                    let next = Coming::NOTHING;
-                    let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker, next };
+                    let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker };
                     super::attend((op, false), call, &mut scratch);
                 }
                 Kernel::Grad(op) => super::attend_grad(op, &inputs, &outputs, &run, worker, &mut scratch),
