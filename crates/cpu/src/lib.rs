@@ -11,6 +11,7 @@ pub mod team;
 mod context;
 mod kernels;
 mod plan;
+mod tuning;
 
 use lowp as narrow;
 

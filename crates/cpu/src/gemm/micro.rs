@@ -9,6 +9,7 @@ use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{Lanes, Scalar, prefetch, prefetch_l2};
 #[cfg(target_arch = "aarch64")]
 use crate::lanes::{Neon, dispatch::on_neon};
+use crate::tuning::gemm::{STREAM_AHEAD, UNROLLED_STEPS};
 
 /// How large a register tile an instruction set can hold.
 pub(super) trait Registers: Lanes {
@@ -98,13 +99,6 @@ impl Registers for Scalar {
     }
 }
 
-/// Steps that are taken in one turn of the loop: else a fifth of the instructions would be counting, and a core that begins four at a
-/// time has no room for them.
-const TOGETHER: usize = 4;
-
-/// How many steps ahead B is fetched where it is read once: half a page of a sliver.
-const STREAM_AHEAD: usize = 10;
-
 /// One register tile's work over some steps of k.
 pub(super) struct Micro {
     /// Steps of k.
@@ -137,7 +131,7 @@ pub(super) enum RowAccess {
     Place(Matrix),
 }
 
-/// What is asked for before it is needed: so many lines from `start` on with every [`TOGETHER`] steps. The addresses may lie anywhere.
+/// What is asked for before it is needed: so many lines from `start` on with every [`UNROLLED_STEPS`] steps. The addresses may lie anywhere.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
     pub start: *const f32,
@@ -149,8 +143,8 @@ impl Ahead {
 
     /// Part `index` of `parts` of what lies from `start` on, `width` lines for each step, where each part takes `steps` steps.
     pub fn part(start: *const f32, width: usize, steps: usize, (index, parts): (usize, usize)) -> Self {
-        let lines = (width * TOGETHER).div_ceil(parts);
-        Self { start: start.wrapping_add(steps / TOGETHER * lines * index * PANEL), lines }
+        let lines = (width * UNROLLED_STEPS).div_ceil(parts);
+        Self { start: start.wrapping_add(steps / UNROLLED_STEPS * lines * index * PANEL), lines }
     }
 }
 
@@ -240,7 +234,7 @@ unsafe fn multiply_add<L: Registers, const M: usize, const P: usize, const STRIP
             }
         }
         let (mut a_step, mut b_now, mut left) = (a.start, b, steps);
-        while left >= TOGETHER {
+        while left >= UNROLLED_STEPS {
             if STRIP {
                 let mut line = 0;
                 while line < ahead.lines {
@@ -249,19 +243,19 @@ unsafe fn multiply_add<L: Registers, const M: usize, const P: usize, const STRIP
                 }
                 ahead.start = ahead.start.wrapping_add(ahead.lines * PANEL);
             } else {
-                for next in STREAM_AHEAD..STREAM_AHEAD + TOGETHER {
+                for next in STREAM_AHEAD..STREAM_AHEAD + UNROLLED_STEPS {
                     for p in 0..P {
                         let panel = p / SLIVER * b_sliver + p % SLIVER * PANEL;
                         prefetch_l2(b_now.wrapping_add(next * b_step + panel));
                     }
                 }
             }
-            for _ in 0..TOGETHER {
+            for _ in 0..UNROLLED_STEPS {
                 multiply_step::<L, M, P, STRIP>(&mut sums, a_step, a.row, b_now, b_sliver);
                 a_step = a_step.add(if STRIP { L::STRIDE } else { a.column });
                 b_now = b_now.add(b_step);
             }
-            left -= TOGETHER;
+            left -= UNROLLED_STEPS;
         }
         while left > 0 {
             multiply_step::<L, M, P, STRIP>(&mut sums, a_step, a.row, b_now, b_sliver);

@@ -17,6 +17,10 @@ use crate::dispatch;
 use crate::epilogue::Epilogue;
 use crate::isa::Isa;
 use crate::team::Worker;
+use crate::tuning::gemm::{
+    FEW_ROWS, MAX_BLOCK, MAX_DEPTH, MIN_TILE_ROWS, MIN_TILE_SLIVERS, ROW_BLOCK, STRIP_PADDING,
+    TILES_PER_WORKER,
+};
 use std::ops::Range;
 use tile::{Tile, run};
 
@@ -34,25 +38,10 @@ pub const PANEL: usize = crate::lanes::LANES;
 
 /// Panels side by side in a sliver of packed B.
 const SLIVER: usize = 3;
-/// The most rows that go through k together.
-const BAND: usize = 128;
-/// The most steps of k for which a row block of A is packed: 0.4 MB, which stay in L2.
-const DEPTH: usize = 768;
-/// The most steps of k between two visits to C: a sliver of so many is 74 KB.
-const BLOCK: usize = 384;
 /// The most numbers that a step of all strips of a row block takes: eight for each six rows.
-const PACKED_ROWS: usize = BAND.div_ceil(6) * 8;
+const PACKED_ROWS: usize = ROW_BLOCK.div_ceil(6) * 8;
 /// Rows, or columns, that are turned together, and not parted.
 const EIGHT: usize = 8;
-/// Up to here a product has few rows: it is a matter of reading B once, as fast as memory gives it.
-const FEW_ROWS: usize = 8;
-/// The fewest rows of a tile, where there are more.
-const LOWEST: usize = 32;
-/// The fewest slivers of a tile, where there are more, if A stays packed for the next one; if every tile packs it; and if its rows are
-/// columns in memory, which takes longest.
-const NARROWEST: [usize; 3] = [2, 4, 8];
-/// So many tiles for each worker keep all of them busy to the end.
-const EACH: usize = 8;
 
 /// A matrix that lies anywhere: element (i, j) is at `start + i·row + j·column`.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +114,8 @@ struct Cut {
 
 impl Gemm {
     /// How many `f32` a worker packs A into, for any product.
-    pub const SCRATCH: usize = PACKED_ROWS * DEPTH + DEPTH.div_ceil(BLOCK) * BAND / 2 * strips::PADDING;
+    pub const SCRATCH: usize =
+        PACKED_ROWS * MAX_DEPTH + MAX_DEPTH.div_ceil(MAX_BLOCK) * ROW_BLOCK / 2 * STRIP_PADDING;
 
     /// The number of independent work items for so many workers. Together they are the whole product, in any order.
     fn tiles(&self, workers: usize) -> usize {
@@ -138,18 +128,18 @@ impl Gemm {
         if slivers == 0 || self.rows == 0 {
             return Cut { down: 0, across: 0 };
         }
-        let enough = EACH * workers;
+        let enough = TILES_PER_WORKER * workers;
         if self.rows <= FEW_ROWS {
             return Cut { down: 1, across: slivers.min(enough) };
         }
-        let bands = self.rows.div_ceil(BAND);
-        let narrowest = match (self.k <= DEPTH, self.a.column == 1) {
-            (true, _) => NARROWEST[0],
-            (false, true) => NARROWEST[1],
-            (false, false) => NARROWEST[2],
+        let bands = self.rows.div_ceil(ROW_BLOCK);
+        let narrowest = match (self.k <= MAX_DEPTH, self.a.column == 1) {
+            (true, _) => MIN_TILE_SLIVERS[0],
+            (false, true) => MIN_TILE_SLIVERS[1],
+            (false, false) => MIN_TILE_SLIVERS[2],
         };
         let across = if workers == 1 { 1 } else { enough.div_ceil(bands).min(slivers.div_ceil(narrowest)) };
-        let lowest = self.rows.div_ceil(LOWEST);
+        let lowest = self.rows.div_ceil(MIN_TILE_ROWS);
         let down = bands.max(workers.div_ceil(across).min(lowest));
         // A few tiles are as many for each worker, if their rows can be.
         let is_even = down * across >= enough || across.is_multiple_of(workers);
@@ -188,7 +178,7 @@ impl Gemm {
         let rows = part(self.rows.div_ceil(EIGHT), down, tile / across);
         let rows = rows.start * EIGHT..self.rows.min(rows.end * EIGHT);
         let slivers = part(self.columns.div_ceil(SLIVER * PANEL), across, tile % across);
-        debug_assert!(rows.len() <= BAND, "{} rows are more than a band", rows.len());
+        debug_assert!(rows.len() <= ROW_BLOCK, "{} rows are more than a band", rows.len());
         let tile = Tile { rows, slivers };
         // SAFETY: the caller's promise; the tile lies inside the product, and its rows fit onto the scratch.
         unsafe { dispatch!(isa, run(self, &tile, scratch)) }

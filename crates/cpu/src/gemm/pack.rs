@@ -7,6 +7,7 @@ use super::{EIGHT, Matrix, PANEL, SLIVER};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};
+use crate::tuning::gemm::PACKED_STEPS;
 use glassformer_tensor::Buffer;
 use std::ops::Range;
 use std::ptr::copy_nonoverlapping;
@@ -92,13 +93,10 @@ unsafe impl Send for Packing {}
 // SAFETY: as above.
 unsafe impl Sync for Packing {}
 
-/// Steps of k that a part of a B in rows has: so many rows are read at a time, each from end to end.
-const STEPS: usize = 8;
-
 impl Packing {
     /// The number of independent work items: of a B in rows some steps of k, else a sliver.
     pub fn parts(&self) -> usize {
-        if self.b.column == 1 { self.k.div_ceil(STEPS) } else { self.columns.div_ceil(SLIVER * PANEL) }
+        if self.b.column == 1 { self.k.div_ceil(PACKED_STEPS) } else { self.columns.div_ceil(SLIVER * PANEL) }
     }
 
     /// Packs part number `part` on `isa`.
@@ -110,7 +108,7 @@ impl Packing {
         // SAFETY: the caller's promise.
         unsafe {
             if self.b.column == 1 {
-                dispatch!(isa, pack_steps(self, part * STEPS..self.k.min((part + 1) * STEPS)));
+                dispatch!(isa, pack_steps(self, part * PACKED_STEPS..self.k.min((part + 1) * PACKED_STEPS)));
             } else {
                 dispatch!(isa, pack_sliver(self, part));
             }

@@ -3,6 +3,7 @@
 use super::micro::Registers;
 use super::{EIGHT, Matrix};
 use crate::lanes::{LANES, prefetch_l2};
+use crate::tuning::gemm::STRIP_PADDING;
 use std::ops::Range;
 use std::ptr::copy_nonoverlapping;
 
@@ -26,12 +27,9 @@ impl Strips {
     /// Where a strip begins, with columns that are `stride` apart.
     #[inline(always)]
     pub fn at(&self, strip: usize, stride: usize) -> *mut f32 {
-        self.start.wrapping_add(strip * (self.steps * stride + PADDING))
+        self.start.wrapping_add(strip * (self.steps * stride + STRIP_PADDING))
     }
 }
-
-/// Numbers between strips: a line, or else the same step of all of them would want the same place of the nearest cache.
-pub(super) const PADDING: usize = 16;
 
 /// Packs the first `rows` rows of A.
 ///

@@ -265,7 +265,7 @@ fn tiles_cover_everything_and_are_never_empty() {
             let Cut { down, across } = product.cut(workers);
             let eights = rows.div_ceil(EIGHT);
             assert!(
-                eights.div_ceil(down) * EIGHT <= BAND,
+                eights.div_ceil(down) * EIGHT <= ROW_BLOCK,
                 "{rows} × {columns} for {workers}: {down} × {across}"
             );
             for (len, count) in [(eights, down), (columns.div_ceil(SLIVER * PANEL), across)] {

@@ -1,10 +1,11 @@
 //! One tile: slivers of B from left to right, and under each of them the strips of A.
 
 use super::micro::{Ahead, Micro, Registers, RowAccess, multiply};
-use super::strips::{PADDING, Strips, pack};
-use super::{BLOCK, Begin, DEPTH, Gemm, Matrix, PANEL, SLIVER, TileScratch, part};
+use super::strips::{Strips, pack};
+use super::{Begin, Gemm, Matrix, PANEL, SLIVER, TileScratch, part};
 use crate::epilogue::Region;
 use crate::lanes::LANES;
+use crate::tuning::gemm::{MAX_BLOCK, MAX_DEPTH, STRIP_PADDING};
 use std::ops::Range;
 
 /// The part of C that [`run`] computes: a row block of A, or less, under some slivers of B.
@@ -70,16 +71,16 @@ unsafe fn run_many<L: Registers>(product: &Gemm, tile: &Tile, scratch: &mut Tile
     // As even as possible: 4 rows and 3, not 6 and 1.
     let height = tile.rows.len().div_ceil(count);
     // With k = 0 there is still C to write.
-    let depths = product.k.div_ceil(DEPTH).max(1);
+    let depths = product.k.div_ceil(MAX_DEPTH).max(1);
     let is_packed = depths == 1 && scratch.packed.as_ref() == Some(&tile.rows);
     scratch.packed = (depths == 1).then(|| tile.rows.clone());
     let numbers = scratch.numbers.as_mut_ptr();
     for index in 0..depths {
         let depth = stretch(0..product.k, depths, index);
-        let blocks = depth.len().div_ceil(BLOCK).max(1);
+        let blocks = depth.len().div_ceil(MAX_BLOCK).max(1);
         let block = |index: usize| stretch(depth.clone(), blocks, index);
         let strips = |index: usize| {
-            let before = (block(index).start - depth.start) * L::STRIDE + index * PADDING;
+            let before = (block(index).start - depth.start) * L::STRIDE + index * STRIP_PADDING;
             Strips { count, height, steps: block(index).len(), start: numbers.wrapping_add(count * before) }
         };
         if !is_packed {

@@ -3,6 +3,7 @@
 //! Inputs: x quantized, G, W, perhaps c and b. Outputs: y, a place for the gate, and perhaps y quantized for the products that alone read
 //! it; then y itself is only a place to work in.
 
+use crate::tuning::kernels::GATED_COLUMNS;
 use std::ops::Range;
 
 use glassformer_graph::ops::Activation;
@@ -13,9 +14,6 @@ use super::linear::{OutputFormat, PADDING, lowp_multiply, piece, quantize_rows};
 use crate::epilogue::{Combine, Epilogue, Other, Store};
 use crate::lanes::activation::ActivationKind;
 use crate::lowp::{self, Format, RowQuantizer, coded};
-
-/// The most columns at a time, where they do not have to end with a block: what both products make of them stays in the cache.
-const COLUMNS: usize = 1024;
 
 /// With low-precision numbers; x had `k` columns.
 ///
@@ -110,10 +108,11 @@ impl Pair<'_> {
     unsafe fn alone(&self) {
         let (y, gate) = (self.call.outputs[0], self.call.outputs[1]);
         let (rows, columns) = (y.rows, y.width);
-        let blocks = self.behind.map_or(columns.div_ceil(COLUMNS), |(format, _)| format.blocks(columns));
+        let blocks =
+            self.behind.map_or(columns.div_ceil(GATED_COLUMNS), |(format, _)| format.blocks(columns));
         let columns_of = |block: usize| match self.behind {
             Some((format, _)) => format.block(columns, block),
-            None => block * COLUMNS..columns.min((block + 1) * COLUMNS),
+            None => block * GATED_COLUMNS..columns.min((block + 1) * GATED_COLUMNS),
         };
         for block in 0..blocks {
             let some = columns_of(block);

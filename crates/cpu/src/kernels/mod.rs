@@ -4,6 +4,7 @@
 //! A kernel is called by every worker of a team at once and shares its work out by itself. It may have barriers inside;
 //! the plan puts them between steps.
 
+use crate::tuning::kernels::{LOWP_ROWS, LOWP_SPEEDUP, MULTIPLICATIONS};
 use glassformer_graph::ops::{Activation, Attend, Keys, Lookup, Norm, Rotate, Sinusoid, Which};
 use glassformer_graph::{Capacity, Op, Rows, Shape, Side};
 use glassformer_tensor::Coding;
@@ -246,13 +247,6 @@ impl std::ops::Add for Effort {
         Self { products: self.products + other.products, numbers: self.numbers + other.numbers }
     }
 }
-
-/// Multiplications in a unit of effort.
-const MULTIPLICATIONS: usize = 10;
-/// How many low-precision weights are read in the time of one.
-const LOWP_SPEEDUP: usize = 3;
-/// Rows of low-precision numbers that are multiplied while their weights are read: on tiles, and on vectors.
-const LOWP_ROWS: [usize; 2] = [32, 16];
 
 impl Work {
     /// The effort of a step.

@@ -8,12 +8,13 @@
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use super::patch::Sums;
-use super::{Format, LINES, TILE_FLOATS, UNIT, WIDEST};
+use super::{Format, LINES, TILE_FLOATS, UNIT};
 use crate::dispatch;
 use crate::epilogue::{Combine, Epilogue, Other, Region, Store};
 use crate::isa::Isa;
 use crate::lanes::Lanes;
 use crate::lanes::bf16::from_bf16;
+use crate::tuning::lowp::MAX_ITEM_UNITS;
 use std::ops::Range;
 
 use numbers::{Biased, Kept, Numbers, Scaled, ScaledOnto};
@@ -79,7 +80,7 @@ pub(super) struct Place {
 }
 
 /// A bias that changes nothing, not even the sign of a zero, for all columns of an item.
-pub(super) static NO_BIAS: [f32; WIDEST * UNIT] = [-0.0; WIDEST * UNIT];
+pub(super) static NO_BIAS: [f32; MAX_ITEM_UNITS * UNIT] = [-0.0; MAX_ITEM_UNITS * UNIT];
 
 impl Place {
     /// The columns of the patch at `column`.

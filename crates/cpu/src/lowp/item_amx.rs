@@ -10,10 +10,11 @@ use super::epilogue::Place;
 use super::patch::{Shape, Sums, Unpacked};
 use super::prefetch::{PANELS, Prefetch, Prefetcher, Units};
 use super::strips::Strips;
-use super::{Format, Item, LINES, LowpGemm, SCALED, TILE, UNIT, WIDE, int4};
+use super::{Format, Item, LINES, LowpGemm, TILE, UNIT, int4};
 use crate::dispatch;
 use crate::epilogue::Store;
 use crate::isa::Isa;
+use crate::tuning::lowp::{AMX_ITEM_UNITS, MAX_INTEGER_BLOCK, UNPACKED_AHEAD, UNPACKED_RING};
 use std::arch::x86_64::_mm_sfence;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -28,7 +29,8 @@ pub(super) unsafe fn run(product: &LowpGemm, item: &Item, next: Units) {
         match product.format {
             Format::Bf16 | Format::Int8 => run_at(product, item, next, std::ptr::null_mut()),
             Format::Int4 => {
-                let mut place = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
+                let mut place =
+                    MaybeUninit::<Unpacked<{ AMX_ITEM_UNITS * UNIT / LINES * MAX_INTEGER_BLOCK }>>::uninit();
                 run_at(product, item, next, place.as_mut_ptr().cast());
             }
         }
@@ -78,10 +80,6 @@ fn in_squares(rows: usize) -> usize {
 
 /// Bytes of the tiles of four panels.
 const FOUR_TILES: usize = Shape::Wide.across() * TILE;
-/// How many steps before they are multiplied tiles are unpacked: what was just written cannot be loaded at once.
-const EARLIER: usize = 2;
-/// Steps whose tiles stay unpacked where one strip is all that needs them.
-const RING: usize = 4;
 
 /// Patches on their way.
 struct Pipeline {
@@ -300,18 +298,18 @@ impl Pipeline {
         unsafe {
             // The first strip unpacks the panels; another finds them.
             let unpacks = UNPACKS && row.first == row.strips.rows.start;
-            let ring = if row.strips.rows.len() <= LINES { RING } else { SCALED };
+            let ring = if row.strips.rows.len() <= LINES { UNPACKED_RING } else { MAX_INTEGER_BLOCK };
             let mut unpack = |step: usize| {
                 if unpacks && step < steps.len() {
                     let to = self.unpacked.add(step % ring * FOUR_TILES);
                     int4::unpack_unit(product, row.panel / Shape::Wide.across(), steps.start + step, to);
                 }
             };
-            (0..EARLIER).for_each(&mut unpack);
+            (0..UNPACKED_AHEAD).for_each(&mut unpack);
             self.tiles.first(shape, &cursor);
             for step in 0..steps.len() {
                 if UNPACKS {
-                    unpack(step + EARLIER);
+                    unpack(step + UNPACKED_AHEAD);
                     cursor.b = self.unpacked.add(step % ring * FOUR_TILES);
                 }
                 self.tiles.step(format, shape, &mut cursor, step + 1 == steps.len());

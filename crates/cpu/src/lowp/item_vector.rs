@@ -4,22 +4,14 @@ use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
 use super::prefetch::{Prefetcher, Units};
 use super::strips::Strips;
 use super::vector::Prepared;
-use super::{Dot, Format, Item, LINES, LowpGemm, SCALED, TILE, UNIT, WIDE, WIDEST, int4, vector};
+use super::{Dot, Format, Item, LINES, LowpGemm, TILE, UNIT, int4, vector};
 use crate::dispatch;
+use crate::tuning::lowp::{
+    AMX_ITEM_UNITS, MAX_INTEGER_BLOCK, MAX_ITEM_UNITS, PREFETCHED_UNITS, PREFETCHING_PASSES,
+    PREFETCHING_ROWS, PREFETCHING_TILES, UNPACKED_STEPS,
+};
 use std::mem::MaybeUninit;
-use std::ops::{Range, RangeInclusive};
-
-/// So many rows take about as long to multiply by some units as these take to come from far: the next ones are prefetched meanwhile. Fewer rows read B
-/// from front to back, eight at a time, and prefetch some tiles ahead; of more, the first do, and the others find B near.
-const PREFETCHING: RangeInclusive<usize> = LINES / 2 + 1..=4 * LINES;
-/// Tiles along k from which on that pays: sums of shorter products are finished too often.
-const LONG: usize = 8;
-/// Units at a time then, which are near beside as many that come next.
-const NEAR: usize = 4;
-/// How often at least the sums of a patch pass along its tiles: each time something is prefetched.
-const PASSES: usize = 4;
-/// Steps along k that are unpacked at once for one strip: sixteen tiles.
-const FEW_STEPS: usize = 4;
+use std::ops::Range;
 
 /// Computes one item. The units of the one that is `next` are likely this thread's as well.
 ///
@@ -37,10 +29,13 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Units)
     }
     let (mut sums, mut prepared) = (Sums::ZERO, Prepared::PLACE);
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
-    let prefetches = PREFETCHING.contains(&item.rows.len())
-        && product.tiles() >= LONG
+    let prefetches = PREFETCHING_ROWS.contains(&item.rows.len())
+        && product.tiles() >= PREFETCHING_TILES
         && vector::prefetches(dot, product.format);
-    for units in some_units(item, if prefetches { NEAR } else { most_units(product, item, WIDEST) }) {
+    for units in some_units(
+        item,
+        if prefetches { PREFETCHED_UNITS } else { most_units(product, item, MAX_ITEM_UNITS) },
+    ) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             let mut prefetcher = if prefetches {
@@ -87,13 +82,13 @@ fn look_ahead(
     let (next, tiles) = if index + 1 < product.blocks() {
         (Units::of(product, units), product.block(index + 1))
     } else if units.end < item.units.end {
-        let next = Units::of(product, &(units.end..item.units.end)).first(NEAR);
+        let next = Units::of(product, &(units.end..item.units.end)).first(PREFETCHED_UNITS);
         (next, next.first_block())
     } else {
-        let next = next.first(NEAR);
+        let next = next.first(PREFETCHED_UNITS);
         (next, next.first_block())
     };
-    let times = strips.starts().count() * units.len() * PASSES * strips.steps.len();
+    let times = strips.starts().count() * units.len() * PREFETCHING_PASSES * strips.steps.len();
     Prefetcher::of(&next, &tiles, times)
 }
 
@@ -121,12 +116,13 @@ fn jump(product: &LowpGemm, item: &Item, panel: usize, next: Units) -> usize {
 /// As for [`run`].
 unsafe fn by_unpacked_lines(product: &LowpGemm, dot: Dot, item: &Item) {
     let (no_shift, mut nothing) = (Sums::ZERO, Prefetcher::NOTHING);
-    let mut unpacked = MaybeUninit::<Unpacked<{ WIDE * UNIT / LINES * SCALED }>>::uninit();
+    let mut unpacked =
+        MaybeUninit::<Unpacked<{ AMX_ITEM_UNITS * UNIT / LINES * MAX_INTEGER_BLOCK }>>::uninit();
     let (mut sums, mut prepared, to) = (Sums::ZERO, Prepared::PLACE, unpacked.as_mut_ptr().cast::<u8>());
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
     let one_strip = item.rows.len() <= LINES;
-    let most = if one_strip { FEW_STEPS } else { SCALED };
-    for units in some_units(item, if one_strip { 1 } else { WIDE }) {
+    let most = if one_strip { UNPACKED_STEPS } else { MAX_INTEGER_BLOCK };
+    for units in some_units(item, if one_strip { 1 } else { AMX_ITEM_UNITS }) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             for first in strips.steps.clone().step_by(most) {
@@ -163,17 +159,13 @@ unsafe fn by_unpacked_lines(product: &LowpGemm, dot: Dot, item: &Item) {
     }
 }
 
-/// Rows whose sums in sixteen bits take less than unpacking to memory alone does with AVX2.
-#[cfg(target_arch = "x86_64")]
-const FEW: usize = 4;
-
 /// Whether so many rows are multiplied by codes as they are: with VNNI a few, without it all, since sums in sixteen bits take less than
 /// those of integers in eight.
 #[cfg(target_arch = "x86_64")]
 fn reads_codes(dot: Dot, rows: usize) -> bool {
     match dot {
         Dot::Avx2 | Dot::Avx512 => true,
-        Dot::AvxVnni => rows <= FEW,
+        Dot::AvxVnni => rows <= crate::tuning::lowp::FEW_CODED_ROWS,
         Dot::Avx512Vnni | Dot::Avx512Dot => rows <= LINES,
         _ => false,
     }
@@ -187,7 +179,7 @@ fn reads_codes(dot: Dot, rows: usize) -> bool {
 unsafe fn by_coded_lines(product: &LowpGemm, dot: Dot, item: &Item, next: Units) {
     let mut sums = Sums::ZERO;
     let strips = |index: usize| Strips::new(product, dot.isa(), Shape::Wide, item.rows.clone(), index);
-    for units in some_units(item, most_units(product, item, WIDE)) {
+    for units in some_units(item, most_units(product, item, AMX_ITEM_UNITS)) {
         for index in 0..product.blocks() {
             let strips = strips(index);
             let panels = strips.panels(&units);

@@ -19,6 +19,10 @@
 
 use crate::epilogue::{Epilogue, Store};
 use crate::gemm::part;
+use crate::tuning::lowp::{
+    AMX_ITEM_UNITS, ENOUGH_ITEMS, FEW_INT4_ROWS, FEW_INT8_ROWS, MAX_INTEGER_BLOCK, MAX_ITEM_PAIRS,
+    MAX_ITEM_UNITS, MIN_ITEM_WORK, STREAMING_ABOVE,
+};
 use prefetch::Units;
 use std::ops::Range;
 
@@ -65,29 +69,6 @@ const TILE: usize = LINE * LINES;
 const TILE_FLOATS: usize = TILE / 4;
 /// Columns that are always worked on together, or filled up with zeros: four tiles side by side.
 const UNIT: usize = 4 * LINES;
-/// The most tiles of `bf16` along k between two visits to C, which cost as much as some tiles.
-const BLOCK: usize = 32;
-/// The most tiles of integers along k that have one scale in a row of A. Two strips of A that are so long stay in a cache of 48 KB.
-const SCALED: usize = 16;
-/// The most rows of an item, in pairs of tiles.
-const TALLEST: usize = 8;
-/// The most columns of an item, in units.
-const WIDEST: usize = 8;
-/// The same for one worker with AMX: B of a block and of the next one leave the second cache room for A.
-const WIDE: usize = 2;
-/// Up to here, lines of integers are read a little faster than tiles of them.
-const FEW_ROWS: usize = 4;
-/// The same where they are in four bits.
-const FEW_ROWS_OF_FOUR: usize = 2;
-/// Below this many items, smaller ones keep more threads busy.
-const ENOUGH_ITEMS: usize = 32;
-/// But not with fewer multiplications than these, two microseconds on AMX: each item has tiles to configure, and a last patch to
-/// finish with nothing to multiply meanwhile.
-const SMALLEST: usize = 2 << 20;
-
-/// Numbers of C that may still be in the last cache when somebody reads them: 32 MB. A C that is larger is written past the caches, since
-/// every line would be fetched from memory only to be overwritten.
-const MOST_NEAR: usize = 8 << 20;
 
 /// How low-precision numbers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -148,7 +129,7 @@ impl Format {
     pub const fn blocks(self, k: usize) -> usize {
         match self {
             Self::Bf16 => 1,
-            Self::Int8 | Self::Int4 => self.tiles(k).div_ceil(SCALED),
+            Self::Int8 | Self::Int4 => self.tiles(k).div_ceil(MAX_INTEGER_BLOCK),
         }
     }
 
@@ -192,7 +173,7 @@ pub struct LowpGemm {
 impl Store {
     /// What is right for so many numbers in `f32`.
     pub fn of(numbers: usize) -> Self {
-        if numbers > MOST_NEAR { Self::Streaming } else { Self::F32 }
+        if numbers > STREAMING_ABOVE { Self::Streaming } else { Self::F32 }
     }
 }
 
@@ -212,20 +193,20 @@ impl LowpGemm {
     fn cut(&self, dot: Dot, workers: usize) -> (usize, usize) {
         let pairs = self.rows.div_ceil(2 * LINES);
         let units = self.units().len();
-        let down = pairs.div_ceil(TALLEST);
+        let down = pairs.div_ceil(MAX_ITEM_PAIRS);
         if down == 0 || units == 0 {
             return (0, 0);
         }
         let widest = match self.format {
-            Format::Bf16 | Format::Int8 => WIDEST,
-            Format::Int4 => WIDE,
+            Format::Bf16 | Format::Int8 => MAX_ITEM_UNITS,
+            Format::Int4 => AMX_ITEM_UNITS,
         };
         if workers == 1 {
-            let wide = if dot == Dot::Amx { WIDE } else { WIDEST };
+            let wide = if dot == Dot::Amx { AMX_ITEM_UNITS } else { MAX_ITEM_UNITS };
             return (down, units.div_ceil(wide));
         }
         let work = self.rows.max(LINES) * self.k * units * UNIT / down;
-        let enough = ENOUGH_ITEMS.div_ceil(down).min(units).min(work / SMALLEST);
+        let enough = ENOUGH_ITEMS.div_ceil(down).min(units).min(work / MIN_ITEM_WORK);
         (down, units.div_ceil(widest).max(enough))
     }
 
@@ -276,8 +257,8 @@ impl LowpGemm {
     /// it, whoever is first.
     pub fn has_owners(&self, dot: Dot, workers: usize) -> bool {
         let least = if dot == Dot::Amx { LINES } else { LINES / 2 };
-        let rows = least + 1..=TALLEST * 2 * LINES;
-        workers > 1 && rows.contains(&self.rows) && self.units().len() >= WIDE * workers
+        let rows = least + 1..=MAX_ITEM_PAIRS * 2 * LINES;
+        workers > 1 && rows.contains(&self.rows) && self.units().len() >= AMX_ITEM_UNITS * workers
     }
 
     /// One worker's columns of it.
@@ -304,8 +285,8 @@ impl LowpGemm {
     fn suited(&self, dot: Dot) -> Dot {
         let few = match self.format {
             Format::Bf16 => 0,
-            Format::Int8 => FEW_ROWS,
-            Format::Int4 => FEW_ROWS_OF_FOUR,
+            Format::Int8 => FEW_INT8_ROWS,
+            Format::Int4 => FEW_INT4_ROWS,
         };
         if dot == Dot::Amx && self.rows <= few { Dot::Avx512Vnni } else { dot }
     }

@@ -1,15 +1,12 @@
 //! B is prefetched while something else of the same product is multiplied.
 
-use super::{BLOCK, Format, LINE, LINES, LowpGemm, UNIT, part};
+use super::{Format, LINE, LINES, LowpGemm, UNIT, part};
 use crate::lanes::prefetch_l2;
+use crate::tuning::lowp::MAX_BF16_BLOCK;
 use std::ops::Range;
 
 /// Panels of a unit.
 pub(super) const PANELS: usize = UNIT / LINES;
-
-/// How many tiles ahead few rows prefetch B. The processor's own prefetching begins anew with each page.
-#[cfg(target_arch = "x86_64")] // AMX alone
-const EARLY: usize = 12;
 
 /// Some units of a B, or none.
 #[derive(Clone, Copy, Debug)]
@@ -59,7 +56,7 @@ impl Units {
     pub fn first_block(&self) -> Range<usize> {
         let tiles = self.tiles();
         match self.format {
-            Format::Bf16 => part(tiles, tiles.div_ceil(BLOCK), 0),
+            Format::Bf16 => part(tiles, tiles.div_ceil(MAX_BF16_BLOCK), 0),
             Format::Int8 | Format::Int4 => self.format.tiles_of(self.k, 0),
         }
     }
@@ -128,13 +125,14 @@ impl Prefetcher {
     /// The tiles of a unit and of what comes behind it, always some steps ahead, where so many come before those that are multiplied now.
     #[cfg(target_arch = "x86_64")] // AMX alone
     pub fn along(unit: &Units, behind: &Units, before: usize) -> Self {
+        const AHEAD: usize = crate::tuning::lowp::AMX_TILES_AHEAD;
         let tiles = unit.tiles();
         let (start, panel) = (behind.start(), behind.panel());
-        let lines = behind.lines(&(0..EARLY.min(behind.tiles()))).len();
+        let lines = behind.lines(&(0..AHEAD.min(behind.tiles()))).len();
         Self {
             each: (unit.panel() / LINE).div_ceil(tiles),
             behind: (behind.count > 0).then_some(Beginning { start, panel, lines }),
-            ..Self::of(unit, &((before + EARLY).min(tiles)..tiles), 1)
+            ..Self::of(unit, &((before + AHEAD).min(tiles)..tiles), 1)
         }
     }
 

@@ -3,11 +3,11 @@
 #![allow(clippy::needless_range_loop)] // plain loops become vectors
 #![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 
-use std::ops::RangeInclusive;
+use crate::tuning::lowp::{BF16_BEFORE_INT8, MAX_INTEGER_BLOCK};
 
 #[cfg(target_arch = "x86_64")]
 use super::Dot;
-use super::{Format, LINE, LINES, SCALED, TILE, TILE_FLOATS};
+use super::{Format, LINE, LINES, TILE, TILE_FLOATS};
 use crate::dispatch;
 use crate::isa::Isa;
 #[cfg(target_arch = "aarch64")]
@@ -19,11 +19,6 @@ use crate::lanes::{Lanes, Scalar};
 
 /// Numbers of `bf16` in a line.
 const BF16_PER_LINE: usize = LINE / 2;
-
-/// Rows so long are rounded to `bf16` before they become integers: the product that writes them then does so in half the bytes, and whoever
-/// looks at them on the way changes no bit. Shorter ones stay near as they are; longer ones mostly come from products with more than
-/// one block of k, which write `f32` anyway.
-const ROUNDED: RangeInclusive<usize> = 2049..=4096;
 
 /// The largest integer; the range is symmetric.
 const LARGEST: f32 = 127.0;
@@ -71,7 +66,7 @@ impl RowQuantizer {
 
     /// Whether numbers of a row are rounded to `bf16` before they become integers.
     pub fn rounds(format: Format, k: usize) -> bool {
-        format.is_integers() && ROUNDED.contains(&k)
+        format.is_integers() && BF16_BEFORE_INT8.contains(&k)
     }
 
     /// Quantizes row number `row` on `isa`.
@@ -299,7 +294,7 @@ unsafe fn quantize_int8<L: Bytes>(numbers: &[f32], first: *mut u8) -> f32 {
 #[inline(always)]
 unsafe fn quantize_int8_rounded<L: Bytes>(numbers: &[f32], first: *mut u8) -> f32 {
     // A block, which is never longer.
-    let mut halves = [0; SCALED * LINE];
+    let mut halves = [0; MAX_INTEGER_BLOCK * LINE];
     for (half, &number) in halves.iter_mut().zip(numbers) {
         *half = to_bf16(number);
     }
@@ -520,7 +515,7 @@ mod tests {
             for isa in Isa::available() {
                 let found = quantized(RowSource::Bf16(halves.as_ptr()), isa);
                 assert!(found == expected, "[{rows}, {k}] on {isa}");
-                if ROUNDED.contains(&k) {
+                if BF16_BEFORE_INT8.contains(&k) {
                     let found = quantized(RowSource::F32(near.as_ptr()), isa);
                     assert!(found == expected, "[{rows}, {k}] on {isa}, rounded");
                 }

@@ -6,9 +6,10 @@
 use super::epilogue::{self, Conversion, Finish, NO_BIAS, Place};
 use super::patch::{Patch, Shape, Sums};
 use super::quantize::rounding;
-use super::{BLOCK, Format, LINE, LINES, LowpGemm, TILE, part};
+use super::{Format, LINE, LINES, LowpGemm, TILE, part};
 use crate::epilogue::{Epilogue, Region, Store};
 use crate::isa::Isa;
+use crate::tuning::lowp::MAX_BF16_BLOCK;
 use std::ops::Range;
 
 impl LowpGemm {
@@ -16,7 +17,7 @@ impl LowpGemm {
     pub(super) fn blocks(&self) -> usize {
         match self.format {
             Format::Bf16 if !matches!(self.epilogue.store, Store::F32 | Store::Streaming) => 1,
-            Format::Bf16 => self.tiles().div_ceil(BLOCK),
+            Format::Bf16 => self.tiles().div_ceil(MAX_BF16_BLOCK),
             Format::Int8 | Format::Int4 => self.format.blocks(self.k),
         }
     }

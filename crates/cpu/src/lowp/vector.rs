@@ -7,9 +7,10 @@
 
 use super::patch::{Patch, Shape, Sums};
 use super::prefetch::{Nothing, Prefetch, Prefetcher};
-use super::{Dot, Format, LINE, LINES, SCALED, TILE};
+use super::{Dot, Format, LINE, LINES, TILE};
 use crate::dispatch;
 use crate::lanes::{Lanes, prefetch};
+use crate::tuning::lowp::{MAX_INTEGER_BLOCK, TILES_AHEAD, UNROLLED_LINES};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
@@ -18,11 +19,6 @@ mod neon;
 mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
-
-/// How many tiles ahead lines of B are prefetched where they are read for the first time.
-const TILES_AHEAD: usize = 2;
-/// Lines between two questions whether there are more: else a fifth of the instructions would be counting.
-const UNROLLED: usize = 4;
 
 /// Sixteen sums, and what they are made of.
 trait Step: Copy {
@@ -75,7 +71,7 @@ trait Step: Copy {
 
 /// Room for A of a patch as [`left`] makes it: a block of k of sixteen rows of integers, in sixteen bits each.
 #[repr(align(64))]
-pub(super) struct Prepared(MaybeUninit<[[u8; 2 * TILE]; SCALED]>);
+pub(super) struct Prepared(MaybeUninit<[[u8; 2 * TILE]; MAX_INTEGER_BLOCK]>);
 
 impl Prepared {
     pub const PLACE: Self = Self(MaybeUninit::uninit());
@@ -317,8 +313,8 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
                 None if row + M < patch.rows => b.wrapping_sub(tile * TILE),
                 None => b.wrapping_sub(tile * TILE).wrapping_add(P * patch.stride),
             };
-            for first in (0..LINES).step_by(UNROLLED) {
-                for line in first..first + UNROLLED {
+            for first in (0..LINES).step_by(UNROLLED_LINES) {
+                for line in first..first + UNROLLED_LINES {
                     for p in 0..P {
                         prefetch(next.wrapping_add(p * patch.stride + line * LINE).cast());
                     }

@@ -1,5 +1,6 @@
 //! Attention itself.
 
+use crate::tuning::attend::QUERIES;
 use std::marker::PhantomData;
 use std::ops::Range;
 
@@ -13,7 +14,7 @@ use super::product::{Mix, OF_TILE, Paged, Words};
 use super::score::Scorer;
 use super::tile::{Call, Part, Tile, carve, carved};
 use super::tiles::{self, Queries};
-use super::walk::{Cut, Few, MOST, QUERIES, look_together, rows_together, share};
+use super::walk::{Cut, Few, MOST, look_together, rows_together, share};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::team::Worker;

@@ -5,6 +5,7 @@
 //! writes there. Gradients of what all sequences share (a table, R, u, v) are sums over sequences; then one worker does
 //! a key head for all of them. In either case the order of every sum is fixed, whoever does it.
 
+use crate::tuning::attend::{GRAD_QUERIES, ZEROED_ROWS};
 use std::ops::Range;
 
 use glassformer_graph::ops::{Attend, KeySpan, Keys, Relative};
@@ -26,12 +27,6 @@ use crate::team::Worker;
 
 #[cfg(target_arch = "x86_64")]
 mod tiles;
-
-/// The most queries of a part: their scores, gradients and rows fit the first-level cache two at a time.
-const QUERIES: usize = 48;
-
-/// Rows that are set to zero at once.
-const ZEROED: usize = 256;
 
 /// The pieces of scratch of a worker, after those of the scorer.
 struct GradScratch<'s> {
@@ -57,12 +52,12 @@ struct GradScratch<'s> {
 }
 
 fn lengths(op: &Attend, rows: usize) -> [usize; 16] {
-    let [a, b, c, d, e, _] = Scorer::lengths(op, QUERIES);
-    let (tile, part, pairs) = (TILE * op.size, QUERIES * op.size, QUERIES * TILE);
+    let [a, b, c, d, e, _] = Scorer::lengths(op, GRAD_QUERIES);
+    let (tile, part, pairs) = (TILE * op.size, GRAD_QUERIES * op.size, GRAD_QUERIES * TILE);
     let (sums, sheared, through) = match op.relative {
         Relative::None | Relative::Alibi => (0, 0, 0),
-        Relative::Buckets { .. } => (slots(QUERIES, TILE), 0, 0),
-        Relative::TransformerXl => (0, QUERIES * slots(QUERIES, TILE), part),
+        Relative::Buckets { .. } => (slots(GRAD_QUERIES, TILE), 0, 0),
+        Relative::TransformerXl => (0, GRAD_QUERIES * slots(GRAD_QUERIES, TILE), part),
     };
     let means = group(op) * rows;
     [a, b, c, d, e, tile, tile, tile, tile, part, pairs, pairs, means, sums, sheared, through]
@@ -146,8 +141,8 @@ pub(super) unsafe fn attend_grad(
 /// # Safety
 /// It is valid for writes; a barrier follows.
 unsafe fn clear(output: Block, worker: &Worker<'_>) {
-    worker.share(output.rows.div_ceil(ZEROED), |chunk| {
-        for row in chunk * ZEROED..output.rows.min((chunk + 1) * ZEROED) {
+    worker.share(output.rows.div_ceil(ZEROED_ROWS), |chunk| {
+        for row in chunk * ZEROED_ROWS..output.rows.min((chunk + 1) * ZEROED_ROWS) {
             // SAFETY: each row is in one chunk.
             unsafe { output.row_mut(row).fill(0.0) };
         }
@@ -268,8 +263,8 @@ impl Job<'_, '_> {
             let tile = unsafe { self.load(&keys, key_head, start) };
             for s in together.clone() {
                 let heads = key_head * group(call.op)..(key_head + 1) * group(call.op);
-                for first in (0..spans[s].len).step_by(QUERIES) {
-                    let rows = QUERIES.min(spans[s].len - first);
+                for first in (0..spans[s].len).step_by(GRAD_QUERIES) {
+                    let rows = GRAD_QUERIES.min(spans[s].len - first);
                     for head in heads.clone() {
                         // SAFETY: as above.
                         unsafe { self.visit(&tile, Part { sequence: s, first, rows, head, heads: 1 }) };
@@ -327,7 +322,7 @@ impl Job<'_, '_> {
             return;
         }
         let globals = scene.globals(tile.start);
-        let mut seen = [0; QUERIES];
+        let mut seen = [0; GRAD_QUERIES];
         for (i, seen) in seen[..part.rows].iter_mut().enumerate() {
             *seen = scene.mask(part.first + i).bits(tile.start, globals);
         }
@@ -368,7 +363,7 @@ impl Job<'_, '_> {
         };
         let values: [*const f32; VECTORS] =
             std::array::from_fn(|v| scratch.values.as_ptr().wrapping_add(v * LANES * size));
-        let mut logs = [0.0; QUERIES];
+        let mut logs = [0.0; GRAD_QUERIES];
         for (log, r) in logs.iter_mut().zip(rows.clone()) {
             // SAFETY: the caller's promise.
             *log = unsafe { logsum.row(start + r) }[part.head];

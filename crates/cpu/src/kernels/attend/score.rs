@@ -1,6 +1,7 @@
 //! Scores of some queries and a tile of keys: the one place where they are computed, for the attention itself, for its
 //! gradient and for people to see.
 
+use crate::tuning::attend::COPYING_QUERIES;
 use std::ops::Range;
 
 use glassformer_graph::Capacity;
@@ -13,9 +14,6 @@ use super::relative::Bias;
 use super::tile::{Call, Part, Tile};
 use super::tiles::{self, AmxScratch, Queries};
 use crate::lanes::LANES;
-
-/// So many queries are worth a copy of the keys and values that they meet.
-const MANY: usize = 16;
 
 /// Computes scores, a part and a tile at a time. The two may be set in any order.
 pub(super) struct Scorer<'s> {
@@ -117,7 +115,7 @@ impl<'s> Scorer<'s> {
             let mut tile = Tile::find(call, keys, head, start);
             match &mut self.amx {
                 Some(amx) => amx.load(call, &mut tile, keys, head),
-                None => tile.bring(call, keys, head, (self.turned, self.part.count() >= MANY)),
+                None => tile.bring(call, keys, head, (self.turned, self.part.count() >= COPYING_QUERIES)),
             }
             tile
         }

@@ -1,5 +1,6 @@
 //! Scores and probabilities for people to see: the same scores, by the same code, written out.
 
+use crate::tuning::attend::QUERIES;
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, AttendShow, Shown};
 
@@ -7,7 +8,7 @@ use super::mask::TILE;
 use super::online_softmax::{OnlineSoftmax, probabilities, total};
 use super::score::Scorer;
 use super::tile::{Call, Part, carve, carved};
-use super::walk::{Cut, MOST, QUERIES};
+use super::walk::{Cut, MOST};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::team::Worker;

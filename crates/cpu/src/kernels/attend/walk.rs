@@ -1,5 +1,6 @@
 //! How queries are cut into parts for the workers, and how a part walks over the keys that it sees.
 
+use crate::tuning::attend::{QUERIES, TILE_QUERIES, TILE_QUERIES_BF16};
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
@@ -13,17 +14,8 @@ use super::score::Scorer;
 use super::tile::{Call, Part, Tile, VECTORS, group};
 use crate::team::Worker;
 
-/// The most queries of a part. A tile's keys, where they are rows, are transposed or packed once for each part that sees them:
-/// at 128 queries that is some five percent of the work; more would save little, and leave fewer parts to share.
-pub(super) const QUERIES: usize = 128;
-
-/// The most queries that meet a tile at once: their scores fit the first-level cache beside the tile, and calling the
-/// kernels costs little beside so many.
-const FEW: usize = 24;
-/// The same for low-precision numbers: two blocks of rows.
-const FEW_BF16: usize = 32;
 /// Rows of scores that there must be room for.
-pub(super) const MOST: usize = FEW_BF16;
+pub(super) const MOST: usize = TILE_QUERIES_BF16;
 
 /// How a batch is cut into parts. How it is cut changes no bit of the result.
 #[derive(Clone, Copy)]
@@ -176,7 +168,7 @@ impl Scorer<'_> {
         let masks = Masks::new(&scene, &part, &mut room);
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
-        let few = if self.amx().is_some() { FEW_BF16 } else { FEW };
+        let few = if self.amx().is_some() { TILE_QUERIES_BF16 } else { TILE_QUERIES };
         for (start, globals) in seen_tiles(&scene, masks.of_rows) {
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(call, &keys, part.head / group(call.op), start) };

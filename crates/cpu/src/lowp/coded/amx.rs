@@ -7,19 +7,17 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
+use crate::tuning::coded::{BYTES_AHEAD, MAX_ITEM_ROWS, UNPACKED_STEPS};
 use std::arch::x86_64::*;
 
 use glassformer_tensor::{Base, Bits};
 
 use super::quantize::Parts;
-use super::strip::{AHEAD, Sums, Upper, store};
+use super::strip::{Sums, Upper, store};
 use super::vectors::Vnni512;
-use super::{Item, LINE, LINES, Layout, TALLEST, UNIT, by_coding};
+use super::{Item, LINE, LINES, Layout, UNIT, by_coding};
 use crate::lanes::{Avx512, Lanes};
 use crate::lowp::{Tiles, apart};
-
-/// Steps of k whose codes are unpacked at once: 16 KB of them.
-const STEPS: usize = 1024;
 
 /// Tile registers for groups of so many steps: 0 and 1 for sums, 4 and 5 for sixteen rows of A, 6 and 7 for as many steps of sixteen columns
 /// of B.
@@ -39,7 +37,7 @@ unsafe fn tiles_for(group: usize) -> Tiles {
 struct Square([[f32; LINES]; LINES]);
 
 #[repr(C, align(64))]
-struct Codes([u8; STEPS * LINES]);
+struct Codes([u8; UNPACKED_STEPS * LINES]);
 
 /// Computes the rows of an item that make whole sixteens, and gives the first that is left.
 ///
@@ -71,9 +69,9 @@ unsafe fn by_tiles<const BITS: usize, const SIXTEENS: usize>(item: &Item<'_>, pa
     let product = item.product;
     let (layout, parts) = (Layout::of(product.coding), Parts::of(product.k));
     let blocks = layout.blocks(product.k);
-    let at_once = STEPS / layout.steps;
-    let mut chains = [Square([[0.0; LINES]; LINES]); TALLEST / LINES];
-    let mut codes = Codes([0; STEPS * LINES]);
+    let at_once = UNPACKED_STEPS / layout.steps;
+    let mut chains = [Square([[0.0; LINES]; LINES]); MAX_ITEM_ROWS / LINES];
+    let mut codes = Codes([0; UNPACKED_STEPS * LINES]);
     // SAFETY: the caller's promise; everything lies where the layouts say.
     unsafe {
         let panel_of_b =
@@ -116,7 +114,7 @@ unsafe fn unpack<const BITS: usize>(b: *const u8, layout: Layout, base: Base, bl
         for block in 0..blocks {
             for sixteen in 0..layout.steps / LINES {
                 let from = b.add(block * layout.bytes + sixteen * layout.sixteen);
-                Vnni512::prefetch::<BITS>(from.wrapping_add(AHEAD));
+                Vnni512::prefetch::<BITS>(from.wrapping_add(BYTES_AHEAD));
                 for codes in Vnni512::codes::<BITS>(from) {
                     _mm512_store_si512(to.cast(), _mm512_sub_epi8(codes, offset));
                     to = to.add(LINE);

@@ -14,6 +14,7 @@
 //! **What has the same bits.** Every C[i, j] is one chain over the groups, whatever the rows in the call, the cut and the
 //! thread, and whatever the instructions, except that those without fused multiply-add round twice.
 
+use crate::tuning::coded::MAX_ITEM_ROWS;
 use glassformer_tensor::{Base, Bits, Coding, SUPER, Scales};
 
 use super::{Dot, LINE, LINES, UNIT, part};
@@ -36,9 +37,6 @@ mod x86;
 
 pub use quantize::GroupQuantizer;
 pub use weight::Weight;
-
-/// The most rows of an item.
-const TALLEST: usize = 128;
 
 /// Where things lie in a block of a coding.
 #[derive(Clone, Copy, Debug)]
@@ -134,7 +132,7 @@ struct Item<'a> {
 impl CodedGemm {
     /// The number of independent work items. Together they are the whole product, in any order.
     pub fn items(&self) -> usize {
-        self.rows.div_ceil(TALLEST) * self.columns.div_ceil(UNIT)
+        self.rows.div_ceil(MAX_ITEM_ROWS) * self.columns.div_ceil(UNIT)
     }
 
     /// Computes item number `item` by the instructions of `dot`.
@@ -144,7 +142,7 @@ impl CodedGemm {
     /// at the sizes that `self` says; C overlaps none of them; nobody else writes any of them, or reads C, at the same time, except
     /// other items of this product.
     pub unsafe fn run_item(&self, dot: Dot, item: usize) {
-        let (down, across) = (self.rows.div_ceil(TALLEST), self.columns.div_ceil(UNIT));
+        let (down, across) = (self.rows.div_ceil(MAX_ITEM_ROWS), self.columns.div_ceil(UNIT));
         let item = Item { product: self, rows: part(self.rows, down, item / across), unit: item % across };
         // SAFETY: the caller's promise; the item lies inside the product.
         unsafe {

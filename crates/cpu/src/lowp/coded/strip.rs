@@ -2,6 +2,7 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes, and words to four
 
+use crate::tuning::coded::BYTES_AHEAD;
 use glassformer_tensor::{Base, Scales};
 
 use super::quantize::Parts;
@@ -58,9 +59,6 @@ pub(super) trait Sums: Copy {
     /// The machine has the instructions; they are there, aligned to 16 bytes.
     unsafe fn steps(from: *const u8) -> Self::Numbers;
 }
-
-/// How far ahead codes are asked for: half a page.
-pub(super) const AHEAD: usize = 2048;
 
 /// All rows of an item that are left from `row` on, `M` at a time, by its four panels, `P` at a time. Gives the first row that
 /// is still left.
@@ -126,7 +124,7 @@ unsafe fn strip<S: Sums, const BITS: usize, const SIXTEENS: usize, const M: usiz
                 }
                 for _ in 0..SIXTEENS {
                     for p in 0..P {
-                        S::prefetch::<BITS>(codes.wrapping_add(p * size + AHEAD));
+                        S::prefetch::<BITS>(codes.wrapping_add(p * size + BYTES_AHEAD));
                         let right = S::codes::<BITS>(codes.add(p * size));
                         for i in 0..M {
                             for four in 0..4 {

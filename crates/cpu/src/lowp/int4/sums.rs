@@ -8,7 +8,8 @@
 
 use super::x86::{PANELS, Unit, prefetch};
 use super::{GROUP_LINES, GROUPS, LINE, LINES, TILE, place};
-use crate::lowp::{Dot, SCALED, UNIT};
+use crate::lowp::{Dot, UNIT};
+use crate::tuning::lowp::MAX_INTEGER_BLOCK;
 use std::arch::x86_64::*;
 
 /// Some columns of a line, in a register.
@@ -283,7 +284,7 @@ unsafe fn rows<R: Register, const M: usize, const P: usize>(unit: &Unit<'_>, fir
 
 /// What sums of groups begin with, of rows of A, each a line.
 #[repr(align(64))]
-struct Offsets<const M: usize>([[[u8; LINE]; SCALED]; M]);
+struct Offsets<const M: usize>([[[u8; LINE]; MAX_INTEGER_BLOCK]; M]);
 
 /// Those of so many tiles.
 ///
@@ -291,7 +292,7 @@ struct Offsets<const M: usize>([[[u8; LINE]; SCALED]; M]);
 /// As for [`rows`]; so many tiles of A are there.
 #[inline(always)]
 unsafe fn offsets<R: Register, const M: usize>(a: *const u8, tiles: usize) -> Offsets<M> {
-    let mut offsets = Offsets([[[0; LINE]; SCALED]; M]);
+    let mut offsets = Offsets([[[0; LINE]; MAX_INTEGER_BLOCK]; M]);
     for i in 0..M {
         for step in 0..tiles {
             for column in (0..LINES).step_by(R::COLUMNS) {

@@ -8,12 +8,11 @@
 use super::{GROUP_LINES, GROUPS, LINE, LINES, PAIR, TILE, place};
 use crate::lowp::patch::Patch;
 use crate::lowp::vector::{self, Prepared};
-use crate::lowp::{Dot, Format, LowpGemm, SCALED, UNIT};
+use crate::lowp::{Dot, Format, LowpGemm, UNIT};
+use crate::tuning::lowp::{MAX_INTEGER_BLOCK, PAIRS_AHEAD};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-/// How far ahead codes are asked for: so many pairs of tiles.
-const PAIRS_AHEAD: usize = 2;
 /// The same in bytes.
 const AHEAD: usize = PAIRS_AHEAD * PAIR;
 /// Panels of a unit.
@@ -125,7 +124,7 @@ pub(in crate::lowp) struct Unit<'a> {
     pub patch: Patch,
     /// The unit's number.
     pub number: usize,
-    /// The steps: no more than [`SCALED`].
+    /// The steps: no more than [`MAX_INTEGER_BLOCK`].
     pub k: &'a Range<usize>,
     /// How many bytes behind each panel what is asked for ahead goes on.
     pub jump: usize,
@@ -305,8 +304,8 @@ unsafe fn strip<const M: usize, const P: usize>(unit: &Unit<'_>, a: *const u8, p
 /// As for [`multiply_unit`]; so many tiles of A are there.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw,avx512vnni")]
-unsafe fn offsets<const M: usize>(a: *const u8, tiles: usize) -> [[[i32; LINES]; SCALED]; M] {
-    let mut offsets = [[[0; LINES]; SCALED]; M];
+unsafe fn offsets<const M: usize>(a: *const u8, tiles: usize) -> [[[i32; LINES]; MAX_INTEGER_BLOCK]; M] {
+    let mut offsets = [[[0; LINES]; MAX_INTEGER_BLOCK]; M];
     for i in 0..M {
         for step in 0..tiles {
             // SAFETY: the caller's promise.
