@@ -1,14 +1,11 @@
 //! AMX: eight tile registers of sixteen lines of 64 bytes, and one instruction that multiplies two of them.
 //!
-//! Stable Rust has no intrinsics for them, so this is assembly. A patch is four tiles of C, which stay in registers over a
-//! block of k: either two by two, which loads one tile for each multiplication, or one by four where there are no more
-//! than sixteen rows, and B is read from four places at once. The assembly comes in pieces, a step along k each, so that other work
-//! can be done between them.
+//! Stable Rust has no intrinsics for them, so this is assembly. A patch is four tiles of C, which stay in registers over a block of k. They are
+//! two by two, which loads one tile per multiplication, or one by four for up to sixteen rows, which reads B at four places at once. Each piece
+//! of assembly is a step along k, so that other work can be done between steps.
 //!
-//! **A core may be shared.** At times a step takes three to five times as long, probably because another's thread on the same core uses
-//! tiles as well, and there are hardly any registers left to rename to. Then it takes a third less again where a core, which takes up
-//! six instructions at a time, never meets two about tiles among them, and where tiles are loaded a step before they are multiplied.
-//! So six instructions that do nothing stand behind each of them ([`apart`]); at other times they cost nothing.
+//! **A core may be shared.** When the other hardware thread of the core uses tiles too, a step takes three to five times as long. Six `nop`s
+//! after each tile instruction ([`apart`]), and loading tiles a step ahead, then win a third. They cost nothing otherwise.
 
 use super::patch::Shape;
 use super::{Format, LINE, LINES, TILE};
@@ -26,7 +23,7 @@ fn has_tiles() -> bool {
     __cpuid(0).eax >= 7 && __cpuid_count(7, 0).edx & TILES == TILES
 }
 
-/// Linux gives tile registers, 8 KB for each thread, only to those who ask, and refuses where it does not save them.
+/// Linux lets a process use tile registers, 8 KB per thread, only after it asks.
 #[cfg(target_os = "linux")]
 fn permitted() -> bool {
     const ARCH_PRCTL: usize = 158;
@@ -48,7 +45,7 @@ fn permitted() -> bool {
     answer == 0
 }
 
-/// How other systems give them is not known here.
+/// We do not know how to ask other systems.
 #[cfg(not(target_os = "linux"))]
 fn permitted() -> bool {
     false
@@ -67,8 +64,7 @@ pub(super) struct Cursor {
     pub across: usize,
 }
 
-/// Instructions about tiles, and six others behind each: see above. What is not about tiles stands in one string with a neighbour, so that
-/// nothing comes between.
+/// Tile instructions, each followed by six `nop`s: see above. Other instructions stand in one string with a neighbour.
 macro_rules! apart {
     ($($instruction:expr),+; $($rest:tt)+) => {
         std::arch::asm!($($instruction, ".rept 6", "nop", ".endr",)+ $($rest)+)
@@ -91,8 +87,8 @@ macro_rules! step {
     };
 }
 
-/// Two blocks of rows by two panels, which were loaded; the next ones are loaded meanwhile. A is read again for the next panels and
-/// should stay in the nearest cache; B should not take its place there.
+/// Multiplies two blocks of rows by two panels, which were loaded, and loads the next ones. A is read again for the next panels and should stay
+/// in L1; B should not evict it.
 macro_rules! square {
     ($next:expr, $multiply:literal) => {
         step!(
@@ -148,8 +144,7 @@ macro_rules! wide {
     };
 }
 
-/// The tile registers of this thread in use, until this is dropped. A thread that is done gives them back: the system then
-/// has less to save.
+/// The tile registers of this thread in use, until this is dropped. Releasing them leaves the system less to save.
 pub(crate) struct Tiles(());
 
 /// What `ldtilecfg` reads: the palette, then the bytes per line and the number of lines of each register.

@@ -14,11 +14,11 @@ pub enum Dot {
     NeonDot,
     /// AVX2: `bf16` is converted to `f32`; integers by `vpmaddubsw`, on absolute values so that nothing saturates.
     Avx2,
-    /// AVX-VNNI, the integer part of the next but one on machines without AVX-512; `bf16` as with AVX2.
+    /// AVX-VNNI, on machines without AVX-512: integers by `vpdpbusd`; `bf16` as with AVX2.
     AvxVnni,
-    /// AVX-512: `bf16` is converted to `f32`; integers, too, to sixteen bits: `vpmaddwd`.
+    /// AVX-512: `bf16` is converted to `f32`, and integers to sixteen bits for `vpmaddwd`.
     Avx512,
-    /// AVX-512 VNNI, which came before its BF16: integers by `vpdpbusd`; `bf16` is converted to `f32`.
+    /// AVX-512 VNNI: integers by `vpdpbusd`; `bf16` is converted to `f32`.
     Avx512Vnni,
     /// AVX-512 BF16 and VNNI: `vdpbf16ps` and `vpdpbusd`.
     Avx512Dot,
@@ -97,7 +97,7 @@ impl Dot {
                 Self::Avx512Dot => Self::Avx512Vnni.is_available() && is_x86_feature_detected!("avx512bf16"),
                 #[cfg(target_arch = "x86_64")]
                 Self::Amx => {
-                    // Few rows, and what follows tiles, are done by vectors.
+                    // Vectors do few rows, and epilogues.
                     static AMX: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
                     *AMX.get_or_init(|| Self::Avx512Dot.is_available() && super::amx::ask())
                 }

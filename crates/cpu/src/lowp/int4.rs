@@ -1,14 +1,13 @@
 //! B in four bits: [`Format::Int4`](super::Format::Int4).
 //!
-//! A number is (code - 8) · step · scale: a code from 0 to 15, a step from 0 to 15 for each sixteen numbers of a column, and a scale for
-//! the column. A code without its offset times a step fits into eight bits. So a tile in four bits is one of integers in eight, which
-//! takes half the memory and a sixteenth of that for the steps: it is unpacked where it is needed, into a place in a near cache or, for
-//! few rows, in registers, and then everything is as with [`Format::Int8`](super::Format::Int8), to the bit. Without VNNI codes are
-//! multiplied as they are, and steps afterwards, which gives the same integers: `sums.rs`.
+//! A number is (code - 8) · step · scale. A code is 0 to 15. Sixteen numbers of a column share a step, 0 to 15. A column has one scale.
+//! (code - 8) · step fits into eight bits, so an `int4` tile stands for an `int8` tile. `int4` weights are unpacked to `int8` in the kernel,
+//! into the cache or, for few rows, into registers; results have the bits of [`Format::Int8`](super::Format::Int8). Without VNNI they are
+//! multiplied packed, and the sums are multiplied by the steps (`sums.rs`), which gives the same integers.
 //!
-//! The codes of a tile are eight lines: a line has one of the tile's in the low halves of its bytes, and the next in the high ones. Its
-//! steps are two bytes for each of sixteen columns, half a byte for each four lines. A panel is a run of pairs of tiles: the codes of
-//! both, and then a line with the steps of both. So it is read from front to back.
+//! The codes of a tile are eight lines. A line holds one line of the tile in the low halves of its bytes, and the next in the high halves. The
+//! steps of a tile are two bytes per column: half a byte for four lines. A panel is a run of pairs of tiles: the codes of both, then a line with
+//! the steps of both. So it is read from front to back.
 
 #[cfg(target_arch = "x86_64")]
 use super::Dot;
@@ -73,7 +72,7 @@ const fn place(step: usize) -> [usize; 2] {
     [pair + within * CODES, pair + 2 * CODES + within * STEPS]
 }
 
-/// Puts coded numbers where they belong in a panel: the column of this number.
+/// Writes coded numbers to their places in a panel, as the column of this number.
 pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) {
     let column = column % LINES;
     let pairs = panel.as_chunks_mut::<PAIR>().0.iter_mut();
@@ -97,7 +96,7 @@ pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) {
     }
 }
 
-/// Puts the codes of a column where they belong in a pair of tiles.
+/// Writes the codes of a column to their places in a pair of tiles.
 fn put_codes(codes: &[u8; 2 * LINE], column: usize, to: &mut [u8; PAIR]) {
     for (line, eight) in codes.as_chunks::<8>().0.iter().enumerate() {
         let eight = u64::from_le_bytes(*eight);
@@ -119,7 +118,7 @@ pub(super) fn sum(row: &CodedRow, numbers: Range<usize>) -> i32 {
     all + last
 }
 
-/// Unpacks the tiles of some panels and steps along k to `to`, panel by panel, each a tile behind the other.
+/// Unpacks the tiles of some panels and steps along k to `to`, panel by panel, tile by tile.
 ///
 /// # Safety
 /// The machine has `isa`; B is in four bits and has these panels and steps; `to` has room for their tiles, and nobody else uses it.
@@ -156,7 +155,7 @@ unsafe fn tile(isa: Isa, codes: *const u8, steps: *const u8, to: *mut u8) {
     }
 }
 
-/// In plain Rust, which becomes vectors.
+/// In plain Rust, which the compiler vectorises.
 ///
 /// # Safety
 /// As for [`tile`].

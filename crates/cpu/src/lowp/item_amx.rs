@@ -1,9 +1,8 @@
-//! One work item on AMX: a patch is multiplied while the one before is finished.
+//! One work item on AMX. The epilogue of one patch overlaps the next patch's multiply.
 //!
-//! Tiles are multiplied beside everything else that a core does, but a core has few tile registers more than it shows: it waits
-//! with whatever follows a multiplication until there is one free. So what else is to be done comes in small pieces, one behind
-//! each multiplication: a row of the previous patch, which gets its bias and what follows and goes to C, and a few lines of B that are
-//! asked for, for the next block. Behind three steps, twelve multiplications, the same work is not hidden at all.
+//! A core multiplies tiles in the background, but it can rename only a few tile registers. After a few multiplications it stalls until one is
+//! done. So other work comes in small pieces, one behind each step: some rows of the previous patch's epilogue, and some lines of the next B,
+//! which are prefetched. If the same work comes after three steps, nothing hides it.
 
 use super::amx::{Cursor, Tiles};
 use super::epilogue::Place;
@@ -37,7 +36,7 @@ pub(super) unsafe fn run(product: &LowpGemm, item: &Item, next: Units) {
     }
 }
 
-/// The same, with a place for the item's tiles of B, over a block of k, where they have to be unpacked.
+/// The same, with room for the item's tiles of B over a block of k, where they have to be unpacked.
 ///
 /// # Safety
 /// As for [`run`].
@@ -64,13 +63,13 @@ unsafe fn run_at(product: &LowpGemm, item: &Item, next: Units, unpacked: *mut u8
         }
     }
     if product.epilogue.store == Store::Streaming {
-        // What went past the caches is there before this thread says that it is.
+        // Streaming stores are visible before this thread signals that it is done.
         // SAFETY: every x86-64 machine has the instruction.
         unsafe { _mm_sfence() };
     }
 }
 
-/// How many of so many rows go by thirty-two: a last block of sixteen or fewer stays alone.
+/// How many of these rows are multiplied by thirty-two. A last block of sixteen or fewer is multiplied alone.
 fn in_squares(rows: usize) -> usize {
     match rows % (2 * LINES) {
         rest @ 1..=LINES => rows - rest,
@@ -81,23 +80,23 @@ fn in_squares(rows: usize) -> usize {
 /// Bytes of the tiles of four panels.
 const FOUR_TILES: usize = Shape::Wide.across() * TILE;
 
-/// Patches on their way.
+/// The patch that is multiplied, and the one before, whose epilogue runs meanwhile.
 struct Pipeline {
     tiles: Tiles,
-    /// The sums of the patch at hand, and of the one before.
+    /// The sums of this patch, and of the previous one.
     sums: [*mut Sums; 2],
-    /// The previous patch, if it is not finished.
+    /// The previous patch, if its epilogue has not run.
     waiting: Option<Waiting>,
-    /// Where tiles of B are unpacked to, if they are in four bits.
+    /// Where tiles of an `int4` B are unpacked to.
     unpacked: *mut u8,
     /// The first panel that is there.
     first: usize,
     prefetcher: Prefetcher,
-    /// What is multiplied by behind the item.
+    /// What this worker multiplies by after the item.
     next: Units,
 }
 
-/// A patch whose sums are not finished.
+/// A patch whose epilogue has not run.
 #[derive(Clone, Copy)]
 struct Waiting {
     /// Which of two places it is in, and at which column.
@@ -118,12 +117,12 @@ struct Row<'a> {
     places: &'a [Place; 2],
     /// Which of them is that of these.
     place: usize,
-    /// How many rows of the previous patch are finished behind a step: so all of them are behind the last.
+    /// How many rows of the previous patch's epilogue run after each step.
     each: usize,
 }
 
 impl Pipeline {
-    /// All patches of two by two tiles: for many rows, which a block of B serves while it is near.
+    /// Patches of two by two tiles, for many rows: a block of B stays in the cache while all rows use it.
     ///
     /// # Safety
     /// As for [`run`].
@@ -149,7 +148,7 @@ impl Pipeline {
         }
     }
 
-    /// All patches of one by four tiles: for few rows, and B comes from memory, which gives it fastest from beginning to end.
+    /// Patches of one by four tiles, for few rows: B is read once from memory, from front to back.
     ///
     /// # Safety
     /// As for [`run`].
@@ -182,7 +181,7 @@ impl Pipeline {
         unsafe { self.finish(&places) };
     }
 
-    /// Decides what is asked for while these strips are multiplied with these units.
+    /// Decides what is prefetched while these strips are multiplied by these units.
     fn look_ahead(&mut self, strips: &Strips<'_>, units: &Range<usize>, index: usize) {
         let (product, shape) = (strips.product, strips.shape);
         let patches =
@@ -195,7 +194,7 @@ impl Pipeline {
         self.prefetcher = Prefetcher::of(&next, &tiles, patches * strips.steps.len());
     }
 
-    /// Unpacks some panels, over the block of `strips`, if B is in four bits.
+    /// Unpacks some panels over the block of `strips`, if B is `int4`.
     ///
     /// # Safety
     /// As for [`run`]; there are no more panels than there is room for.
@@ -229,7 +228,7 @@ impl Pipeline {
         Row { strips, first, panel, start, places, place, each: shape.height().div_ceil(steps.len()) }
     }
 
-    /// Finishes the last patch.
+    /// Runs the epilogue of the last patch.
     ///
     /// # Safety
     /// As for [`run`].
@@ -240,7 +239,7 @@ impl Pipeline {
         }
     }
 
-    /// The patch at a panel of a row, counted from the row's first, while the one before is finished.
+    /// Multiplies the patch at a panel of a row, counted from the row's first, and runs the epilogue of the previous one.
     ///
     /// # Safety
     /// As for [`run`].
@@ -279,7 +278,7 @@ impl Pipeline {
         }
     }
 
-    /// The steps along k of a patch, in squares or not, of integers or not, which are unpacked on the way or not.
+    /// The steps along k of a patch: by squares or not, of integers or not, with B unpacked on the way or not.
     ///
     /// # Safety
     /// As for [`run`].

@@ -1,4 +1,4 @@
-//! One work item by vector registers: each patch is multiplied, then finished.
+//! One work item on vector registers: each patch is multiplied, then its epilogue runs.
 
 use super::patch::{Beyond, Patch, Shape, Sums, Unpacked};
 use super::prefetch::{Prefetcher, Units};
@@ -13,7 +13,7 @@ use crate::tuning::lowp::{
 use std::mem::MaybeUninit;
 use std::ops::Range;
 
-/// Computes one item. The units of the one that is `next` are likely this thread's as well.
+/// Computes one item. This thread probably multiplies by the units `next` after it.
 ///
 /// # Safety
 /// As for [`LowpGemm::run_item`]; the item lies inside the product, and `dot` is not AMX.
@@ -70,8 +70,7 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Units)
     }
 }
 
-/// What is prefetched while these units of an item are multiplied over a block of k: that of the next block, of the next units, or of the next
-/// item.
+/// What is prefetched while these units are multiplied over a block of k: the next block of k, the next units, or the next item.
 fn look_ahead(
     strips: &Strips<'_>,
     item: &Item,
@@ -92,7 +91,7 @@ fn look_ahead(
     Prefetcher::of(&next, &tiles, times)
 }
 
-/// Units at a time: as many as stay near while many rows meet them, or one where few rows read it from front to back, block by block.
+/// Units at a time: for many rows as many as stay in the cache; for few rows one, so that B is read from front to back.
 fn most_units(product: &LowpGemm, item: &Item, most: usize) -> usize {
     if item.rows.len() <= LINES && product.blocks() > 1 { 1 } else { most }
 }
@@ -103,14 +102,14 @@ fn some_units(item: &Item, most: usize) -> impl Iterator<Item = Range<usize>> + 
     (start..end).step_by(most).map(move |first| first..end.min(first + most))
 }
 
-/// Bytes from the end of a unit's first panel, of an item of `product`, to where the panels begin that are read behind the unit.
+/// Bytes from the end of a unit's first panel to the panels that are read after the unit.
 fn jump(product: &LowpGemm, item: &Item, panel: usize, next: Units) -> usize {
     let from = product.b_panel(panel + 1);
     next.behind(product, &item.units, panel / Shape::Wide.across()).start().addr().wrapping_sub(from.addr())
 }
 
-/// The same where B is in four bits: the tiles of four panels are unpacked, then multiplied. Where one strip is all there is, a few steps
-/// at a time, so that they stay in the nearest cache.
+/// The same for an `int4` B: the tiles of four panels are unpacked, then multiplied. With a single strip of rows, a few steps are unpacked at
+/// a time, so that they stay in L1.
 ///
 /// # Safety
 /// As for [`run`].
@@ -159,8 +158,8 @@ unsafe fn by_unpacked_lines(product: &LowpGemm, dot: Dot, item: &Item) {
     }
 }
 
-/// Whether so many rows are multiplied by codes as they are: with VNNI a few, without it all, since sums in sixteen bits take less than
-/// those of integers in eight.
+/// Whether so many rows are multiplied by `int4` codes as they are. With VNNI, a few rows are. Without VNNI all are: sums in sixteen bits are
+/// faster there than `int8`.
 #[cfg(target_arch = "x86_64")]
 fn reads_codes(dot: Dot, rows: usize) -> bool {
     match dot {
@@ -171,7 +170,7 @@ fn reads_codes(dot: Dot, rows: usize) -> bool {
     }
 }
 
-/// The same where nothing is unpacked to memory.
+/// The same, with nothing unpacked to memory.
 ///
 /// # Safety
 /// As for [`run`]; [`reads_codes`] is true of `dot` and the item's rows.

@@ -1,8 +1,7 @@
-//! Operands in `bf16` made at every step, of what changes at every step: the weights of a model that is trained, and rows that
-//! are added up over.
+//! Operands in `bf16` of values that change at every run: weights in training, and rows that a gradient sums over.
 //!
-//! A tile of B is a tile of A with rows for columns, four bytes at a time (see [`super`]). So there are two ways to make
-//! a tile, from lines of a row and from pairs of rows, and each of them gives A or B as it is and the other one turned.
+//! A tile of B is the transpose of a tile of A, four bytes at a time (see [`super`]). A tile is made from lines of rows, which gives A, or from
+//! pairs of rows, which gives B. Transposing it gives the other.
 
 #[cfg(target_arch = "x86_64")]
 use super::Dot;
@@ -26,7 +25,7 @@ pub enum Operand {
     ATransposed,
 }
 
-/// The making of an operand, described: [`OperandPacker::run_part`] does a part of it, on any thread.
+/// How an operand is made: [`OperandPacker::run_part`] makes a part of it, on any thread.
 #[derive(Clone, Copy, Debug)]
 pub struct OperandPacker {
     /// What it becomes.
@@ -51,7 +50,7 @@ unsafe impl Sync for OperandPacker {}
 pub enum OperandSource {
     /// At its first number; rows follow one another.
     F32(*const f32),
-    /// Narrowed to `bf16`, as [`super::RowQuantizer`] writes it: half the bytes to read.
+    /// Rounded to `bf16`, as [`super::RowQuantizer`] writes it: half the bytes to read.
     Bf16Tiles(*const f32),
 }
 
@@ -61,13 +60,13 @@ struct Tile([[u32; LINES]; LINES]);
 
 /// How tiles are made.
 trait Making {
-    /// Makes rows columns.
+    /// Transposes the tile.
     ///
     /// # Safety
     /// The machine has the instructions.
     unsafe fn transpose(tile: &mut Tile);
 
-    /// Sixteen numbers and those below them, rounded, in turns.
+    /// Sixteen numbers and those below them, rounded and interleaved.
     ///
     /// # Safety
     /// The machine has the instructions; both are valid for sixteen reads.

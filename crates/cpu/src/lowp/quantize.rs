@@ -1,4 +1,4 @@
-//! A, row by row: rounded to `bf16`, or to integers by scales of the row's own.
+//! A is quantized row by row: to `bf16`, or to integers with scales of the row's own.
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 #![allow(clippy::needless_range_loop)] // plain loops become vectors
 #![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
@@ -45,7 +45,7 @@ pub struct RowQuantizer {
 pub enum RowSource {
     /// In `f32`.
     F32(*const f32),
-    /// Rounded to `bf16`; they are to become integers.
+    /// In `bf16`. They become integers.
     Bf16(*const u16),
 }
 
@@ -115,8 +115,7 @@ impl RowQuantizer {
     }
 }
 
-/// The sums over rows that were rounded to `bf16`, described: [`RowSum::run_part`] does some columns, on any thread. Each sum goes
-/// row by row.
+/// How rows in `bf16` are summed: [`RowSum::run_part`] does some columns, on any thread. Each sum goes row by row.
 #[derive(Clone, Copy, Debug)]
 pub struct RowSum {
     /// How many rows there are.
@@ -388,7 +387,7 @@ impl Bytes for Avx512 {
         }
     }
 
-    /// Every second of them is the upper half of a number; shifted by sixteen bits, so are the others.
+    /// Of each pair, one is the upper half of its 32 bits already. The other is shifted there.
     #[inline(always)]
     unsafe fn quantize_bf16_line(from: *const u16, inverse: f32, to: *mut u8) {
         use std::arch::x86_64::{

@@ -22,7 +22,7 @@ impl Table {
         rows * Self::row_bytes(width) / 4
     }
 
-    /// Bytes of a row: its integers, and behind them, in the last int4, its scale.
+    /// Bytes of a row: its integers, and behind them, in the last four, its scale.
     const fn row_bytes(width: usize) -> usize {
         (width + 4).next_multiple_of(LINE)
     }

@@ -41,7 +41,7 @@ trait Step: Copy {
     /// The machine has the instructions.
     unsafe fn zero() -> Self;
 
-    /// The sums without what A's bytes were taken to be too large by: `shift` is for sixteen columns.
+    /// The sums, corrected for the 128 that was added to A. `shift` is for sixteen columns.
     ///
     /// # Safety
     /// As for [`Step::load`]; `shift` is only there where integers are multiplied.
@@ -77,8 +77,8 @@ impl Prepared {
     pub const PLACE: Self = Self(MaybeUninit::uninit());
 }
 
-/// A of a patch as `dot` wants it, in `place` if that is not as it is. `vpdpbusd` multiplies integers without signs by those with signs: for it,
-/// A is made 128 more than it is. AVX-512 without that multiplies in sixteen bits, so A is converted to `f32`.
+/// A of a patch as `dot` reads it, in `place` if it has to be changed. `vpdpbusd` multiplies unsigned by signed integers: for it, 128 is added
+/// to A. AVX-512 without VNNI multiplies 16-bit integers: for it, A is converted to them.
 ///
 /// # Safety
 /// The machine has `dot`; as [`Patch`] says.
@@ -142,7 +142,7 @@ unsafe fn to_i16<L: Lanes>(patch: &Patch, place: &mut Prepared) {
     }
 }
 
-/// Rows that meet in registers where there are so many: sometimes more than count, and tiles have them.
+/// How many rows are multiplied together where there are so many. Sometimes these are more than count; tiles have them.
 pub(super) fn together(rows: usize) -> usize {
     match rows {
         ..=4 => rows,
@@ -187,8 +187,8 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, prefetche
     }
 }
 
-/// What one instruction of `dot` multiplies, so many times on registers alone: the multiply-adds that were done. None where numbers
-/// are converted to `f32` first, or take several instructions; and for AMX, which is no vector's.
+/// Runs the multiply instruction of `dot` so many times on registers alone, and gives the number of multiply-adds. None where there is no single
+/// such instruction, and for AMX.
 ///
 /// # Safety
 /// The machine has `dot`.
@@ -291,7 +291,7 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
     unsafe {
         let mut sums = [[S::zero(); P]; M];
         for p in 0..P {
-            // They are needed at the end, and nothing else is near them.
+            // They are needed at the end.
             prefetch(shift(p).cast());
             for i in 0..M {
                 if patch.goes_on {
@@ -303,7 +303,7 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
             let a = patch.a.add((tile * TILE + row * LINE) * S::WIDER);
             let b = patch.b.add(panel * patch.stride + tile * TILE);
             prefetcher.some();
-            // From the second cache the next tile comes in time; from further away the one behind it.
+            // The next tile comes in time from L2. From further away, the one after it does.
             let next = match patch.beyond.filter(|_| row == 0) {
                 Some(beyond) => {
                     let jump = if tile + TILES_AHEAD >= beyond.left { beyond.jump } else { 0 };

@@ -11,7 +11,7 @@ use std::ops::Range;
 /// A low-precision B: its tiles, panel by panel of sixteen columns; with integers then the scale of each column, and for each block
 /// of k -128 times the sum of each column's integers.
 ///
-/// The last is for `vpdpbusd`, which takes A without a sign: 128 is added to it, and taken away here.
+/// The last is for `vpdpbusd`, which reads A as unsigned: 128 is added to A, and this corrects the sums.
 #[derive(Clone, Debug)]
 pub struct Weight {
     data: Buffer,
@@ -83,7 +83,7 @@ impl Weight {
         Self { data: Buffer::to_write(Self::len(format, k, columns)), format, k, columns }
     }
 
-    /// Gives a B in four bits its column number `column`.
+    /// Sets a column of an `int4` B.
     ///
     /// # Panics
     /// If it has no such column, or the row is none of [`Coding::INT4`] with as many numbers as B has rows, or B is in another format.
@@ -104,8 +104,8 @@ impl Weight {
         }
     }
 
-    /// The same as [`Weight::from_weight`] from integers with a scale for each row, as they are stored; `None` if one of them is -128, which is beyond what
-    /// all instructions multiply alike.
+    /// The same as [`Weight::from_weight`] from integers with a scale for each row, as they are stored. `None` if one of them is -128, which
+    /// not all instructions multiply alike.
     ///
     /// # Panics
     /// If there are not `inputs` integers for each scale.
@@ -234,7 +234,7 @@ unsafe fn lay_out<L: Lanes>(
     sums
 }
 
-/// A tile's lines before they are turned.
+/// A tile's lines before they are transposed.
 #[repr(align(64))]
 struct Lines([[u8; LINE]; LINES]);
 

@@ -80,7 +80,7 @@ impl<F: Fours> Sums for Integers<F> {
         unsafe {
             let (a, b) = (quarter_codes::<BITS>(from), quarter_codes::<BITS>(from.add(16)));
             let (c, d) = (quarter_codes::<BITS>(from.add(32)), quarter_codes::<BITS>(from.add(48)));
-            let four = |four: usize| [a[int4], b[int4], c[int4], d[int4]];
+            let four = |four: usize| [a[four], b[four], c[four], d[four]];
             [four(0), four(1), four(2), four(3)]
         }
     }

@@ -18,14 +18,14 @@ const AHEAD: usize = PAIRS_AHEAD * PAIR;
 /// Panels of a unit.
 pub(super) const PANELS: usize = UNIT / LINES;
 
-/// Asks for what will be read in a while: so many bytes further on.
+/// Prefetches what is so many bytes further on.
 #[inline(always)]
 pub(super) fn prefetch(from: *const u8, ahead: usize) {
     // SAFETY: a hint, which reads nothing wherever it points.
     unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(ahead).cast()) };
 }
 
-/// The steps of a tile: of each column the int4, half a byte each, in both halves of its four bytes.
+/// The steps of a tile: of each column four, half a byte each, in both halves of its four bytes.
 ///
 /// # Safety
 /// The machine has AVX-512 F; they are there, aligned to 32 bytes.
@@ -88,7 +88,7 @@ fn integers(codes: __m512i, steps: __m512i, offset: __m512i) -> __m512i {
     _mm512_sub_epi8(_mm512_mullo_epi16(codes, steps), offset)
 }
 
-/// The codes of two lines; what lies `ahead` bytes further on is asked for.
+/// The codes of two lines. What lies `ahead` bytes further on is prefetched.
 ///
 /// # Safety
 /// The machine has AVX-512 F and BW; there is a line of codes.
@@ -126,7 +126,7 @@ pub(in crate::lowp) struct Unit<'a> {
     pub number: usize,
     /// The steps: no more than [`MAX_INTEGER_BLOCK`].
     pub k: &'a Range<usize>,
-    /// How many bytes behind each panel what is asked for ahead goes on.
+    /// How many bytes behind each panel the prefetching goes on.
     pub jump: usize,
 }
 
@@ -157,7 +157,7 @@ impl Unit<'_> {
         self.product.b_panel(self.number * PANELS + panel)
     }
 
-    /// How far ahead of this tile of a panel something is asked for.
+    /// How far ahead of this tile of a panel to prefetch.
     #[inline(always)]
     pub(super) fn ahead(&self, tile: usize) -> usize {
         let last = tile / 2 + PAIRS_AHEAD >= self.product.tiles().div_ceil(2);

@@ -17,7 +17,7 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
     // SAFETY: the caller's promise.
     unsafe {
         match (dot, format) {
-            (Dot::Neon | Dot::NeonDot, Format::Bf16) => to_bf16(patch),
+            (Dot::Neon | Dot::NeonDot, Format::Bf16) => bf16(patch),
             (Dot::Neon, Format::Int8 | Format::Int4) => int8(patch),
             (Dot::NeonDot, Format::Int8 | Format::Int4) => int8_dot(patch),
             _ => unreachable!("{dot} multiplies elsewhere"),
@@ -30,7 +30,7 @@ pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch) {
 /// # Safety
 /// The machine has NEON; as for [`multiply`].
 #[target_feature(enable = "neon")]
-unsafe fn to_bf16(patch: &Patch) {
+unsafe fn bf16(patch: &Patch) {
     // SAFETY: the caller's promise.
     unsafe { rows::<Widened, 4, 1>(patch) }
 }
