@@ -124,14 +124,14 @@ pub(super) struct Micro {
 /// Where the rows of a register tile lie.
 #[derive(Clone, Copy)]
 pub(super) enum RowAccess {
-    /// In a strip: [`Registers::STRIDE`] numbers for each step. B stays near for other strips; meanwhile this is fetched, which
+    /// In a strip: [`Registers::STRIDE`] numbers for each step. B stays near for other strips; meanwhile this is prefetched, which
     /// is wanted next.
     Strip(*const f32, Ahead),
-    /// Where A is. B is read once, and fetched ahead of the machine's own prefetching, which stops at every page.
+    /// Where A is. B is read once, and prefetched: the processor's own prefetching stops at every page.
     Place(Matrix),
 }
 
-/// What is asked for before it is needed: so many lines from `start` on with every [`UNROLLED_STEPS`] steps. The addresses may lie anywhere.
+/// What is prefetched: so many lines from `start` on with every [`UNROLLED_STEPS`] steps. The addresses may lie anywhere.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
     pub start: *const f32,

@@ -1,4 +1,4 @@
-//! The matrix product C = A·B + bias in `f32`, and what follows it number by number: what nearly all the time of a Transformer goes into.
+//! The matrix product C = A·B in `f32`, with an epilogue. Nearly all the time of a Transformer goes into products.
 //!
 //! **One order of summation.** Every C[i, j] is one chain of fused multiply-adds over k = 0, 1, 2, …, from zero or from
 //! what C held; then the bias is added. Lanes run across columns, never along k, so an element has the same bits
@@ -6,10 +6,10 @@
 //! and the thread. Batched = alone, and cached = uncached, follow from this and from nothing else. (The usual trick of
 //! several partial sums per element would be no faster here: the register tile already has enough chains in flight.)
 //!
-//! **Three levels.** A *register tile* of 8 rows × 48 columns is accumulated in registers over a block of k
-//! (`micro.rs`). Its 48 columns are a *sliver* of B, which is [`Packed`] so beforehand: a block of it stays near while a *row block* of
-//! A, 128 rows at most, comes by in strips of eight, from L2, where it was packed (`strips.rs`, `tile.rs`). Row blocks and slivers make a
-//! *tile*, the work item of a thread. A product of up to eight rows reads B once, as fast as memory gives it, and A where it lies.
+//! **Three levels.** A *register tile* of 8 rows × 48 columns is accumulated in registers over a block of k (`micro.rs`). Its 48 columns are a
+//! *sliver* of B, which is [`Packed`] in this order. A block of the sliver stays in L1 while a *row block* of A, 128 rows at most, passes in
+//! strips of eight rows, packed, from L2 (`strips.rs`, `tile.rs`). A row block and some slivers are a *tile*, the work item of a thread. A
+//! product of up to eight rows reads B once, as fast as memory gives it, and A where it lies.
 //! `bench/notebook` has what was measured.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
@@ -40,7 +40,7 @@ pub const PANEL: usize = crate::lanes::LANES;
 const SLIVER: usize = 3;
 /// The most numbers that a step of all strips of a row block takes: eight for each six rows.
 const PACKED_ROWS: usize = ROW_BLOCK.div_ceil(6) * 8;
-/// Rows, or columns, that are turned together, and not parted.
+/// Rows, or columns, that are transposed together, and not split.
 const EIGHT: usize = 8;
 
 /// A matrix that lies anywhere: element (i, j) is at `start + i·row + j·column`.

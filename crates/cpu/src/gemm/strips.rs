@@ -53,7 +53,7 @@ pub(super) unsafe fn pack<L: Registers>(a: Matrix, rows: usize, strips: &Strips)
     }
 }
 
-/// The strips of a matrix in rows, one by one, while the next one is fetched.
+/// The strips of a matrix in rows, one by one, while the next one is prefetched.
 ///
 /// # Safety
 /// As for [`pack`].
@@ -83,7 +83,7 @@ unsafe fn turn<L: Registers>(a: Matrix, rows: usize, strips: &Strips) {
     }
 }
 
-/// Sixteen numbers of each of `some` rows, and zeros for the others, while the next rows are fetched.
+/// Sixteen numbers of each of `some` rows, and zeros for the others, while the next rows are prefetched.
 ///
 /// # Safety
 /// The machine has `L`'s instructions, and the rows are valid for so many reads.
@@ -102,7 +102,7 @@ unsafe fn load_rows<L: Registers>(from: *const f32, stride: usize, some: usize) 
     }
 }
 
-/// The strips of any other matrix, sixteen steps at a time, while the next sixteen are fetched: each is on another page.
+/// The strips of any other matrix, sixteen steps at a time, while the next sixteen are prefetched: each is on another page.
 ///
 /// # Safety
 /// As for [`pack`].

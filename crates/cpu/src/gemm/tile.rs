@@ -119,7 +119,7 @@ fn stretch(steps: Range<usize>, count: usize, index: usize) -> Range<usize> {
     steps.start + part.start * LANES..steps.end.min(steps.start + part.end * LANES)
 }
 
-/// All strips under some steps of a sliver, while what is wanted `next` is fetched.
+/// All strips under some steps of a sliver, while the `next` ones are prefetched.
 ///
 /// # Safety
 /// As for [`run`]; the strips hold A.

@@ -1,4 +1,4 @@
-//! The activations between two projections, alone and as gates, with their slopes: see [`crate::lanes::bend`] for the maths.
+//! The activations between two projections, alone and as gates, with their derivatives: see [`crate::lanes::activation`] for the maths.
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use std::marker::PhantomData;

@@ -1,4 +1,4 @@
-//! Products of weights in few bits, and lookups in tables of them: see [`crate::lowp::coded`].
+//! Products of coded weights, and lookups in tables of them: see [`crate::lowp::coded`].
 
 use glassformer_graph::ops::Lookup;
 use glassformer_tensor::Coding;

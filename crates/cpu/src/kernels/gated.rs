@@ -1,7 +1,6 @@
 //! A gate and what it gates in one step: `y = act(x Gᵀ + c) · (x Wᵀ + b)`.
 //!
-//! Inputs: x quantized, G, W, perhaps c and b. Outputs: y, a place for the gate, and perhaps y quantized for the products that alone read
-//! it; then y itself is only a place to work in.
+//! Inputs: x quantized, G, W, perhaps c and b. Outputs: y, scratch for the gate, and perhaps y quantized; then y itself is scratch.
 
 use crate::tuning::kernels::GATED_COLUMNS;
 use std::ops::Range;
@@ -15,7 +14,7 @@ use crate::epilogue::{Combine, Epilogue, Other, Store};
 use crate::lanes::activation::ActivationKind;
 use crate::lowp::{self, Format, RowQuantizer, coded};
 
-/// With low-precision numbers; x had `k` columns.
+/// In low precision. x had `k` columns.
 ///
 /// # Safety
 /// As [`Call`] says.
@@ -47,14 +46,13 @@ struct Pair<'a> {
     act: ActivationKind,
     /// What the second one writes.
     store: Store,
-    /// What y is quantized to behind it, and where.
+    /// What y is quantized to afterwards, and where.
     behind: Option<(Format, *mut f32)>,
     call: Call<'a>,
 }
 
 impl Pair<'_> {
-    /// The two products of some columns, and how the second is quantized behind them, if it is. The gate has a place, and a distance
-    /// between the rows there.
+    /// The two products of some columns, and how y is quantized afterwards, if it is. `gate` is where the gate goes, and its stride.
     fn of(
         &self,
         columns: &Range<usize>,
@@ -101,7 +99,7 @@ impl Pair<'_> {
         }
     }
 
-    /// A worker alone computes some columns of the gate, always in the same place, and what it gates before it leaves the cache.
+    /// A worker alone computes some columns of the gate, always in the same place, and the same columns of y before the gate leaves the cache.
     ///
     /// # Safety
     /// As [`Call`] says.
@@ -129,7 +127,7 @@ impl Pair<'_> {
     }
 }
 
-/// With weights in few bits; x had `k` columns.
+/// With coded weights. x had `k` columns.
 ///
 /// # Safety
 /// As [`Call`] says.

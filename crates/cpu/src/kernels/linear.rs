@@ -75,7 +75,7 @@ pub(crate) enum After {
     Nothing,
     /// f(x).
     Activate(Activation),
-    /// f(x), and x goes, rounded to `bf16`, to the last output.
+    /// f(x). The last output keeps x, rounded to `bf16`.
     ActivateAndKeep(Activation),
     /// x + o, where o is a further input.
     Add,
@@ -87,15 +87,15 @@ pub(crate) enum After {
     DerivativeBf16(Activation),
 }
 
-/// What else becomes of what a product writes.
+/// How a product writes y.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum OutputFormat {
     /// Nothing.
     #[default]
     F32,
-    /// It is quantized for products in this format, which alone read it.
+    /// Quantized for products in this format. Only they read it.
     Quantized(Format),
-    /// It is an attention's, which reads it times this and rounded to `bf16`: so it is written, and nothing else.
+    /// Scaled and rounded to `bf16`. Only attention reads it.
     ScaledBf16(f32),
 }
 
@@ -172,9 +172,8 @@ pub(super) unsafe fn quantize_rows(call: Call<'_>, quantizer: &RowQuantizer) {
     });
 }
 
-/// `y = after(x Wᵀ + b)` with low-precision numbers. Inputs: x quantized, W in low precision, perhaps b, perhaps what `after` reads; x had `k`
-/// columns. Outputs: y, and y quantized, if that is asked for; then y itself is only a place to work in. Perhaps what y
-/// was before `after`, too. Or y is `bf16` alone.
+/// `y = after(x Wᵀ + b)` in low precision. Inputs: x quantized, W, perhaps b, perhaps what `after` reads. x had `k` columns. Outputs: y;
+/// perhaps y quantized, and then y itself is scratch; perhaps y before `after`.
 ///
 /// # Safety
 /// As [`Call`] says.
@@ -221,8 +220,8 @@ pub(super) unsafe fn lowp_product(
 /// Numbers between the rows of a block: a line.
 pub(super) const PADDING: usize = 16;
 
-/// Some columns of a product, at the beginning of its C, and how they are quantized from there to `to`. Nobody else reads them: where they are
-/// rounded to `bf16` anyway, they are written so if they can be, and take half the cache.
+/// Some columns of a product, written to the beginning of its C, and how they are quantized from there to `to`. Where they are rounded to
+/// `bf16` anyway, they are written in `bf16`, which takes half the cache.
 pub(super) fn piece(
     product: &lowp::LowpGemm,
     some: &Range<usize>,
@@ -236,17 +235,17 @@ pub(super) fn piece(
         let c = c.wrapping_sub(some.start);
         (c, RowSource::F32(c), Store::F32, PADDING)
     };
-    // Rows that begin a page apart would want the same few places of the nearest cache.
+    // Rows that begin a page apart would share few sets of L1.
     let stride = (some.len() + line).min(k);
     let epilogue = Epilogue { store, ..product.epilogue };
     let product = lowp::LowpGemm { some: [some.start, some.end], c, c_stride: stride, epilogue, ..*product };
     (product, RowQuantizer { format, rows, k, from, stride, to })
 }
 
-/// C of a product quantized for others, to `to`.
+/// A product whose C is quantized for other products, to `to`.
 ///
-/// A worker alone computes it block by block, each in the same place: it is quantized before it leaves the cache. Together
-/// workers share the columns, and then the rows.
+/// A worker alone computes C block by block, in the same place, and quantizes each block before it leaves the cache. Several workers share the
+/// columns, and then the rows.
 ///
 /// # Safety
 /// As [`Call`] says; there is room at `to`.
@@ -301,7 +300,7 @@ pub(super) unsafe fn lowp_multiply<const N: usize>(call: Call<'_>, products: &[l
     });
 }
 
-/// An operand of a product in `bf16`. Input: a matrix, or a matrix of this width quantized. Output: as [`OperandPacker`] writes it.
+/// Packs an operand of a product in `bf16`. Input: a matrix, or a matrix of this width in `bf16`. Output: as [`OperandPacker`] writes it.
 ///
 /// # Safety
 /// As [`Call`] says; the output has room for the operand.
@@ -318,7 +317,7 @@ pub(super) unsafe fn pack_operand(operand: Operand, quantized: Option<usize>, ca
     });
 }
 
-/// `dW = dyᵀ x` in `bf16`. Inputs: dy with its columns for rows, x as B, and dy as it is, or quantized: its rows are counted.
+/// `dW = dyᵀ x` in `bf16`. Inputs: dyᵀ as A, x as B, and dy, of which only the number of rows is used.
 ///
 /// # Safety
 /// As [`Call`] says.

@@ -46,32 +46,30 @@ pub(crate) enum Kernel {
     Quantize(RowFormat),
     /// A norm, which quantizes what it writes: a further output.
     QuantizedNorm(Norm, RowFormat),
-    /// Makes a value an operand of a product in `bf16`, where it changes at every run, or has its columns for rows. Where it comes
-    /// quantized, this is its width.
+    /// Packs a value as an operand of a product in `bf16`, perhaps transposed. If the value is in `bf16`, this is its width.
     PackOperand(Operand, Option<usize>),
-    /// Sums over the rows of a value that comes rounded to `bf16`.
+    /// Sums over the rows of a value in `bf16`.
     SumBf16Rows,
-    /// A product, and what follows it: x, W packed, perhaps a bias, perhaps what follows reads.
+    /// A product with an epilogue: x, W packed, perhaps a bias, perhaps what the epilogue reads.
     Product(After),
-    /// The same of what comes quantized; x had `k` columns. Where what it writes goes to other such products alone, it quantizes
-    /// that itself.
+    /// The same in low precision. x comes quantized and had `k` columns. If only such products read y, it writes y quantized.
     LowpProduct { format: Format, k: usize, after: After, output: OutputFormat },
-    /// The same with two weights, act(x Gᵀ) · x Wᵀ: x quantized, G, W, perhaps both biases. What is behind y, and before y quantized,
-    /// is a place for the gate.
+    /// The same with two weights, act(x Gᵀ) · x Wᵀ: x quantized, G, W, perhaps both biases. Outputs: y, scratch for the gate, and perhaps y
+    /// quantized.
     LowpGated { format: Format, k: usize, act: Activation, output: OutputFormat },
-    /// An attention whose queries, keys and values come as `bf16`, queries times the scale.
+    /// An attention whose queries, keys and values are in `bf16`. Queries are scaled already.
     Bf16Attend(Attend),
-    /// The gradient of a weight in `bf16`: dy with its columns for rows, x as B, and dy as it is, or quantized, for the number of its rows.
+    /// The gradient of a weight in `bf16`: dyᵀ as A, x as B, and dy, of which only the number of rows is used.
     Bf16WeightGrad,
-    /// A product of x quantized so and a weight in few bits, perhaps a bias, perhaps what follows reads; x had `k` columns.
+    /// A product of x quantized and a coded weight, perhaps a bias, perhaps what the epilogue reads. x had `k` columns.
     CodedProduct { coding: Coding, k: usize, after: After },
     /// The same with two weights, as [`Kernel::LowpGated`] has them.
     CodedGated { coding: Coding, k: usize, act: Activation },
-    /// A lookup in a table of so many rows, in 8-bit integers as the B of a product.
+    /// A lookup in a table of so many rows, in `int8`, laid out as the B of a product.
     Int8Lookup { op: Lookup, words: usize },
-    /// The same in a table that is held for lookups alone.
+    /// The same in a table that only lookups read.
     TableLookup { op: Lookup, words: usize },
-    /// A lookup in a table of so many rows, in few bits.
+    /// A lookup in a coded table of so many rows.
     CodedLookup { op: Lookup, coding: Coding, words: usize },
     /// Computes the angles of this run's rows.
     Angles(Rotate),
@@ -106,8 +104,8 @@ impl Kernel {
 }
 
 impl Kernel {
-    /// Whether each row that it writes depends on the rows of the same sequence: then it may be part of a row block that is
-    /// dealt out by sequences, which are those of this side. It is called with whole blocks, and told which sequences are
+    /// The side whose sequences it goes by, if each row that it writes depends on the rows of the same sequence alone. Then it may be part of a
+    /// row block that holds whole sequences. It is called with whole blocks, and told which sequences are
     /// meant.
     pub fn by_sequences(&self) -> Option<Side> {
         match self {
@@ -184,9 +182,9 @@ pub(crate) struct Call<'a> {
     pub inputs: &'a [Block],
     /// What is written.
     pub outputs: &'a [Block],
-    /// Which row of the run the first row of the blocks is: not 0 where a worker goes through a row block.
+    /// The row of the run that the blocks begin with: not 0 inside a row block.
     pub first: usize,
-    /// Which sequences an attention is about, where a worker goes through a row block; else all.
+    /// The sequences of an attention inside a row block; else all.
     pub sequences: Option<(usize, usize)>,
     /// What all steps of the run share.
     pub run: &'a Context<'a>,

@@ -1,4 +1,4 @@
-//! Sines and cosines of positions: written out, and turning pairs of numbers.
+//! Sines and cosines of positions: written out, and rotating pairs of numbers.
 //!
 //! Both come from tables made once, when a plan is prepared. A position beyond the table (a sequence may forget its
 //! first rows and go on) is computed on the spot, with the same result. Where the angles depend on how long a sequence
@@ -44,7 +44,7 @@ pub(super) unsafe fn sinusoid(op: &Sinusoid, call: Call<'_>) {
     });
 }
 
-/// Writes the cosines and then the sines of all pairs, turning forward.
+/// Writes the cosines and then the sines of all pairs, for the forward rotation.
 pub(crate) fn angles_row(op: &Rotate, position: usize, length: usize, row: &mut [f32]) {
     let (cosines, sines) = row.split_at_mut(op.turning / 2);
     for (i, (cosine, sine)) in cosines.iter_mut().zip(sines).enumerate() {
@@ -52,13 +52,13 @@ pub(crate) fn angles_row(op: &Rotate, position: usize, length: usize, row: &mut 
     }
 }
 
-/// The cosine and sine of pair `i`, turning forward.
+/// The cosine and sine of pair `i`, for the forward rotation.
 fn forward(op: &Rotate, i: usize, position: usize, length: usize) -> (f32, f32) {
     let (cosine, sine) = op.cos_sin(i, position, length);
     (cosine, with_direction(op, sine))
 }
 
-/// `sine` turned around where `op` turns back.
+/// `sine`, negated where `op` rotates back.
 fn with_direction(op: &Rotate, sine: f32) -> f32 {
     match op.direction {
         Direction::Forward => sine,

@@ -1,4 +1,4 @@
-//! The activations between two projections, lane by lane, with their slopes.
+//! The activations between two projections, lane by lane, with their derivatives.
 
 use glassformer_graph::ops::Activation;
 

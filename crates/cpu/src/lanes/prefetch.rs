@@ -1,6 +1,6 @@
-//! Lines of memory that are asked for before they are read.
+//! Prefetching cache lines.
 
-/// Asks for a cache line in L1. Any address will do: what is not there is not fetched.
+/// Prefetches a cache line into L1. Any address will do.
 #[inline(always)]
 pub(crate) fn prefetch(address: *const f32) {
     #[cfg(target_arch = "x86_64")]
@@ -13,7 +13,7 @@ pub(crate) fn prefetch(address: *const f32) {
     let _ = address;
 }
 
-/// Asks for a cache line in L2.
+/// Prefetches a cache line into L2.
 #[inline(always)]
 pub(crate) fn prefetch_l2(address: *const f32) {
     #[cfg(target_arch = "x86_64")]
