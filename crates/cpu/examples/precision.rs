@@ -49,7 +49,7 @@ fn main() {
             println!("{:>20}  {:>26}  {:>26}  two/one", "rows × k × columns", "1 thread", "2 threads");
             for shape in LARGE {
                 let limit =
-                    |team: &Team| ceilings::narrow(dot, format, team).map_or(f64::NAN, |rate| rate / 1e12);
+                    |team: &Team| ceilings::lowp(dot, format, team).map_or(f64::NAN, |rate| rate / 1e12);
                 report(rounds, &teams, dot, &Data::new(format, shape), "TOP/s", limit);
             }
             for shape in FEW {

@@ -104,7 +104,7 @@ unsafe fn add_up<L: Lanes>(from: *const f32, count: usize) -> f32 {
 ///
 /// # Panics
 /// If this machine does not have `dot`.
-pub fn narrow(dot: Dot, format: Format, team: &Team) -> Option<f64> {
+pub fn lowp(dot: Dot, format: Format, team: &Team) -> Option<f64> {
     const STEPS: usize = 1_500_000;
     assert!(dot.is_available(), "this machine does not have {dot}");
     #[cfg(target_arch = "x86_64")]
@@ -182,7 +182,7 @@ mod tests {
         assert!(multiply_adds(Isa::best(), &team) > 0.0);
         assert!(reading(Isa::best(), &team, &vec![0.0; 4096], 2) > 0.0);
         for dot in Dot::available() {
-            let [halves, integers, codes] = Format::ALL.map(|format| narrow(dot, format, &team));
+            let [halves, integers, codes] = Format::ALL.map(|format| lowp(dot, format, &team));
             assert_eq!(halves.is_some(), matches!(dot, Dot::Avx512Dot | Dot::Amx), "{dot}");
             let no_integers = matches!(dot, Dot::Scalar | Dot::Neon | Dot::Avx2 | Dot::Avx512);
             assert_eq!(integers.is_none(), no_integers, "{dot}");

@@ -17,7 +17,7 @@ fn logits(test: &str, model: &str, flags: &[&str]) -> (Tensor, Ran) {
 }
 
 #[test]
-fn narrow_numbers_are_near_and_said() {
+fn low_precision_is_near_and_said() {
     let (_, model) = saved("dtype", decoder());
     let (exact, _) = logits("dtype", &model, &[]);
     for (dtype, error) in [("auto", 0.0), ("f32", 0.0), ("bf16", 2e-2), ("int8", 5e-2), ("int4", 0.5)] {

@@ -21,7 +21,7 @@ pub struct Ceilings {
     /// Operations of `f32`.
     multiply_adds: f64,
     /// Operations of what multiplies numbers in the weights' format, where that is not the same.
-    narrow: Option<(Dot, f64)>,
+    lowp: Option<(Dot, f64)>,
     /// Bytes, of as many as the weights have.
     pub reading: f64,
     bytes: usize,
@@ -37,34 +37,34 @@ impl Ceilings {
         numbers.fill_with(|| 1.0); // pages that nobody wrote to are one and the same
         let times = (1_usize << 28).div_ceil(bytes);
         let best = |measure: &dyn Fn() -> f64| (0..TRIES).map(|_| measure()).fold(0.0, f64::max);
-        let narrow = |format: Format| {
-            let measured = best(&|| ceilings::narrow(dot, format, &team).unwrap_or(0.0));
+        let lowp = |format: Format| {
+            let measured = best(&|| ceilings::lowp(dot, format, &team).unwrap_or(0.0));
             (measured > 0.0).then_some((dot, measured / 1e9))
         };
         Self {
             multiply_adds: best(&|| 2.0 * ceilings::multiply_adds(isa, &team)) / 1e9,
-            narrow: cpu.format(stored).and_then(narrow),
+            lowp: cpu.format(stored).and_then(lowp),
             reading: best(&|| 4.0 * ceilings::reading(isa, &team, &numbers, times)) / 1e9,
             bytes,
         }
     }
 
-    /// Operations: those of narrow numbers where they have their own.
+    /// Operations: those in low precision where there are instructions for it.
     pub fn best(&self) -> f64 {
-        self.narrow.map_or(self.multiply_adds, |(_, narrow)| narrow)
+        self.lowp.map_or(self.multiply_adds, |(_, lowp)| lowp)
     }
 
     pub fn json(&self) -> Value {
-        let narrow = self.narrow.map(|(_, narrow)| narrow);
-        json!({ "f32_gflops": self.multiply_adds, "narrow_gflops": narrow, "reading_gigabytes": self.reading, "reading_bytes": self.bytes })
+        let lowp = self.lowp.map(|(_, lowp)| lowp);
+        json!({ "f32_gflops": self.multiply_adds, "narrow_gflops": lowp, "reading_gigabytes": self.reading, "reading_bytes": self.bytes })
     }
 }
 
 impl fmt::Display for Ceilings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.0} GFLOP/s of f32 multiply-adds", self.multiply_adds)?;
-        if let Some((dot, narrow)) = self.narrow {
-            write!(f, ", {narrow:.0} by {dot}")?;
+        if let Some((dot, lowp)) = self.lowp {
+            write!(f, ", {lowp:.0} by {dot}")?;
         }
         write!(f, ", {:.1} GB/s reading {:.0} MB", self.reading, self.bytes as f64 / 1e6)
     }
