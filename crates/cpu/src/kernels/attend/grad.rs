@@ -31,7 +31,7 @@ mod tiles;
 /// The pieces of scratch of a worker, after those of the scorer.
 struct GradScratch<'s> {
     scorer: Scorer<'s>,
-    /// Values, turned; keys, packed.
+    /// Values, transposed; keys, packed.
     values: &'s mut [f32],
     keys: &'s mut [f32],
     /// dk and dv of the tile, `[64, size]`.
@@ -72,7 +72,7 @@ pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
     wide
 }
 
-/// Whether the gradient of `op` can be found in low-precision numbers, where there are tiles.
+/// Whether the gradient of `op` can be computed in `bf16`, on AMX.
 pub(super) fn is_bf16(op: &Attend) -> bool {
     op.relative == Relative::None && op.size >= LANES && matches!(op.keys, Keys::Rows(_))
 }
@@ -149,7 +149,7 @@ unsafe fn clear(output: Block, worker: &Worker<'_>) {
     });
 }
 
-/// The same in low-precision numbers. What flows into queries is set to zero just before it is summed, while it is near; keys are
+/// The same in `bf16`. What flows into queries is set to zero just before it is summed, while it is near; keys are
 /// written once.
 ///
 /// # Safety
@@ -377,7 +377,7 @@ impl Job<'_, '_> {
             means: &scratch.means[mean..][..rows.len()],
             scale: op.scale,
         };
-        // SAFETY: the caller's promise; vectors of values with a live key are turned.
+        // SAFETY: the caller's promise; vectors of values with a live key are transposed.
         unsafe {
             dots.with::<Wide>(run.isa, &values[..tile.live.div_ceil(LANES)]);
             scratch.scorer.score(&call, tile, rows.clone(), (seen, &mut *softmax_grad.p));

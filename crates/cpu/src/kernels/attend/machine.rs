@@ -1,4 +1,4 @@
-//! What these kernels want of an instruction set beyond [`Lanes`]: how much its registers hold, and how to transpose a matrix.
+//! What these kernels need of an instruction set beyond [`Lanes`]: how much its registers hold, and how to transpose a matrix.
 #![allow(clippy::inline_always)] // see `crate::lanes`
 
 use std::ops::Range;

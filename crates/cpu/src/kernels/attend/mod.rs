@@ -1,4 +1,4 @@
-//! Attention: tiles of sixty-four keys and a running softmax, so that memory grows with length and not with its square
+//! Attention: tiles of sixty-four keys and a online softmax, so that memory grows with length and not with its square
 //! (Dao et al. 2022, on a CPU).
 //!
 //! # The numbers
@@ -15,15 +15,15 @@
 //!
 //! What remains free is how many queries share a tile while it is in cache, and that decides the speed.
 //!
-//! Low-precision numbers are multiplied so fast that it is the rest that counts. There a *stretch* of four tiles is what a level is
-//! raised for, and a block of sixteen queries meets it as a whole; all else holds, with products as `tiles` says.
+//! In `bf16` products are so fast that the rest counts. There the level is raised for a *stretch* of four tiles, and a block of sixteen queries
+//! meets it as a whole. All else holds, with products as `tiles` says.
 //!
 //! # The files
 //!
 //! `mask` tells what a query sees; `tile` brings keys and values; `product` multiplies; `relative` adds what distance
 //! adds; `score` puts these together, for all of `forward`, `grad` and `show`; `walk` cuts the work into parts and leads
-//! a part over its tiles; `online_softmax` and `differ` are the softmax and its gradient; `store` writes pages, in a `form` of three;
-//! where the plan allows low-precision numbers, `tiles` multiplies them, and on machines without, `words` keeps them so.
+//! a part over its tiles; `online_softmax` and `softmax_grad` are the softmax and its gradient; `store` writes pages, in a `form` of three;
+//! where the plan allows `bf16`, `tiles` multiplies it on AMX, and `words` keeps pages of it on other machines.
 
 mod form;
 mod forward;
@@ -65,7 +65,7 @@ pub(crate) fn grad_scratch(op: &AttendGrad, capacity: &Capacity) -> usize {
     grad::scratch(&op.attend, capacity)
 }
 
-/// Whether low-precision numbers will do for the gradient of `op`, where there are tiles.
+/// Whether the gradient of `op` can be computed in `bf16`, on AMX.
 pub(crate) fn has_narrow_grad(op: &AttendGrad) -> bool {
     grad::is_bf16(&op.attend)
 }

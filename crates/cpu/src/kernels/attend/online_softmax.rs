@@ -1,10 +1,10 @@
-//! The running softmax: what a tile of scores does to the sums of its rows (Milakov and Gimelshein 2018).
+//! The online softmax: what a tile of scores does to the sums of its rows (Milakov and Gimelshein 2018).
 //!
 //! A row keeps a level near its largest score, and sums relative to it. A tile may raise the level, which shrinks what was
 //! summed before; then its own terms are added. A tile of which a row sees nothing leaves the row as it was.
 //!
 //! The level follows the largest score only when that has run ahead by [`SLACK`]: floats do not mind terms of a few
-//! thousand, and sums seldom have to be shrunk. (Following it at once cost a tenth of the whole attention.)
+//! thousand, and sums seldom have to be shrunk. Following it at once would cost a tenth of attention.
 #![allow(clippy::inline_always)] // see `crate::lanes`
 
 use std::f32::consts::LOG2_E;
@@ -37,7 +37,7 @@ pub(super) fn term<L: Lanes>(x: L) -> L {
     }
 }
 
-/// The same within 8e-5, from x · log₂e: enough among low-precision numbers, and half the work.
+/// The same within 8e-5, from x · log₂e: enough beside `bf16`, and half the work.
 #[inline(always)]
 fn near_term<L: Lanes>(t: L) -> L {
     // SAFETY: `t` proves the instructions.
@@ -75,7 +75,7 @@ pub(super) struct OnlineSoftmax<'a> {
     /// The mixtures of each row so far, `[rows, stride]` with a stride of whole vectors.
     pub mixed: &'a mut [f32],
     pub stride: usize,
-    /// Whether terms need to be no more exact than low-precision numbers.
+    /// Whether terms within 8e-5 will do.
     pub near: bool,
 }
 
@@ -199,7 +199,7 @@ pub(super) struct Quotients<'a> {
     pub totals: &'a [f32],
     /// Numbers of a row.
     pub size: usize,
-    /// Whether they need to be no more exact than low-precision numbers.
+    /// Whether quotients that are only near will do.
     pub near: bool,
 }
 

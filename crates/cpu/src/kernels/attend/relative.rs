@@ -37,8 +37,8 @@ pub(super) struct Bias<'s> {
     keys: usize,
     /// What each slot adds, for each head; for Transformer-XL, for each query of a few.
     lines: &'s mut [f32],
-    /// Transformer-XL: R of every slot, turned.
-    turned: &'s mut [f32],
+    /// Transformer-XL: R of every slot, transposed.
+    transposed: &'s mut [f32],
     /// The bucket of each distance back, then that of each distance ahead.
     buckets: &'s [f32],
     /// For each head what these distances add, in the order of slots: those back, the farthest first, and those ahead.
@@ -46,7 +46,7 @@ pub(super) struct Bias<'s> {
 }
 
 impl<'s> Bias<'s> {
-    /// The lengths of `lines` and `turned` for parts of `queries` queries.
+    /// The lengths of `lines` and `transposed` for parts of `queries` queries.
     pub fn lengths(op: &Attend, queries: usize) -> [usize; 2] {
         match op.relative {
             Relative::None => [0, 0],
@@ -79,11 +79,11 @@ impl<'s> Bias<'s> {
     pub unsafe fn new(
         call: &Call<'_>,
         keys: usize,
-        [lines, turned]: [&'s mut [f32]; 2],
+        [lines, transposed]: [&'s mut [f32]; 2],
         rest: &'s mut [f32],
     ) -> Self {
         let Relative::Buckets { max_distance } = call.op.relative else {
-            return Self { keys, lines, turned, buckets: &[], by_distance: &[] };
+            return Self { keys, lines, transposed, buckets: &[], by_distance: &[] };
         };
         let spans = &call.run.batch.side(call.op.side).spans;
         let longest = |(s, span): (usize, &glassformer_graph::Span)| {
@@ -112,7 +112,7 @@ impl<'s> Bias<'s> {
                 *to = unsafe { table.row(bucket as usize) }[h];
             }
         }
-        Self { keys, lines, turned, buckets, by_distance }
+        Self { keys, lines, transposed, buckets, by_distance }
     }
 
     /// Which of `some` slots are known, the first having distance `far`, and what they add for a head.
@@ -189,7 +189,7 @@ impl<'s> Bias<'s> {
             let lane = |x: isize| x.clamp(0, LANES as isize) as usize;
             let lanes = lane(nearest + 1 - r.rows as isize)..lane(nearest + 1);
             let from = r.data.wrapping_offset(nearest * r.width as isize).wrapping_add(head * size);
-            let into = self.turned[x * size..].as_mut_ptr();
+            let into = self.transposed[x * size..].as_mut_ptr();
             // SAFETY: the lanes given are those whose distance is a row of R; there is room for every slot.
             unsafe {
                 dispatch!(call.run.isa, |L| L::turn(from, -(r.width as isize), lanes, size, into));
@@ -229,7 +229,7 @@ impl<'s> Bias<'s> {
                     let end = (part.rows - 1 - from + ahead + TILE).div_ceil(LANES);
                     let size = call.op.size;
                     let keys: [*const f32; MET / LANES] = std::array::from_fn(|v| {
-                        self.turned.as_ptr().wrapping_add((begin + v) * LANES * size)
+                        self.transposed.as_ptr().wrapping_add((begin + v) * LANES * size)
                     });
                     let dots = Dots {
                         rows: shifted.wrapping_add(from * size),
@@ -240,7 +240,7 @@ impl<'s> Bias<'s> {
                         out: self.lines.as_mut_ptr(),
                         out_stride: MET,
                     };
-                    // SAFETY: the caller's promise; `begin..end` are among the slots turned, at most MET of them.
+                    // SAFETY: the caller's promise; `begin..end` are among the slots transposed, at most MET of them.
                     unsafe { dots.with::<Wide>(call.run.isa, &keys[..end - begin]) };
                     for (k, scores) in scores.chunks_exact_mut(TILE).enumerate() {
                         let shift = part.rows - 1 - (from + k) + ahead - begin * LANES;

@@ -21,8 +21,8 @@ pub(super) struct Scorer<'s> {
     pub queries: &'s mut [f32],
     /// For Transformer-XL the queries + v.
     pub shifted: &'s mut [f32],
-    /// Turned keys, where they do not lie turned already, and values, where rows that lie far apart are read often.
-    turned: &'s mut [f32],
+    /// Turned keys, where they do not lie transposed already, and values, where rows that lie far apart are read often.
+    transposed: &'s mut [f32],
     /// Where low-precision numbers are multiplied, if they are.
     amx: Option<AmxScratch<'s>>,
     pub bias: Bias<'s>,
@@ -40,8 +40,8 @@ impl<'s> Scorer<'s> {
             Relative::None | Relative::Alibi | Relative::Buckets { .. } => 0,
             Relative::TransformerXl => queries * op.size,
         };
-        let [lines, turned] = Bias::lengths(op, queries);
-        [queries * op.size, shifted, 2 * TILE * op.size, lines, turned, tiles::length(op, queries)]
+        let [lines, transposed] = Bias::lengths(op, queries);
+        [queries * op.size, shifted, 2 * TILE * op.size, lines, transposed, tiles::length(op, queries)]
     }
 
     /// How much more it can use.
@@ -54,12 +54,12 @@ impl<'s> Scorer<'s> {
     /// # Safety
     /// The inputs are valid for reads.
     pub unsafe fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
-        let [queries, shifted, turned, lines, positions, amx] = pieces;
+        let [queries, shifted, transposed, lines, positions, amx] = pieces;
         let amx = AmxScratch::new(call, amx);
         let keys = if amx.is_some() { STRETCH } else { TILE };
         // SAFETY: the caller's promise.
         let bias = unsafe { Bias::new(call, keys, [lines, positions], rest) };
-        Self { queries, shifted, turned, amx, bias, part: Part::default(), offset: 0, met: 0 }
+        Self { queries, shifted, transposed, amx, bias, part: Part::default(), offset: 0, met: 0 }
     }
 
     /// Takes the queries of `part`.
@@ -115,7 +115,7 @@ impl<'s> Scorer<'s> {
             let mut tile = Tile::find(call, keys, head, start);
             match &mut self.amx {
                 Some(amx) => amx.load(call, &mut tile, keys, head),
-                None => tile.bring(call, keys, head, (self.turned, self.part.count() >= COPYING_QUERIES)),
+                None => tile.bring(call, keys, head, (self.transposed, self.part.count() >= COPYING_QUERIES)),
             }
             tile
         }

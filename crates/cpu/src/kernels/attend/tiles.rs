@@ -1,10 +1,10 @@
 //! The two products of attention on AMX: queries, keys, probabilities and values in `bf16`, sums in `f32`.
 //!
-//! Sixteen keys or values make a *page*, whether they lie in one or are packed from rows. Numbers are held in words of two: of
+//! Sixteen keys or values make a *page*, whether they lie in one or are packed from rows. A word of 32 bits holds two numbers: of
 //! a key, two neighbours; of values, the same number of two neighbours.
 //!
 //! - A stored page of keys is `[16 keys, depth / 2]` words, the depth filled up with zeros to whole tiles: a key is written
-//!   at one place. As it is, it is multiplied by a single query, keys · query. For several queries it is *turned* first, to
+//!   at one place. As it is, it is multiplied by a single query, keys · query. For several queries it is *transposed* first, to
 //!   `[depth / 2, 16 keys]`, and they are multiplied by it, queries · keysᵀ. Both add the same products in the same order.
 //! - A page of values is `[panels, 8 pairs of values, 16 numbers]` words, stored behind its keys where both have room. It fills
 //!   half of a tile, and a product with half a tile takes as long as with a whole one. Where keys are never stored, as when an
@@ -107,7 +107,7 @@ pub(super) struct AmxScratch<'s> {
     rows: Option<(*const f32, usize)>,
     /// Which registers there are.
     pub shape: Queries,
-    /// Pages of a stretch, turned, or packed from rows.
+    /// Pages of a stretch, transposed, or packed from rows.
     keys: &'s mut [f32],
     values: &'s mut [f32],
     /// The registers, for as long as there is a scratch.
@@ -338,7 +338,7 @@ fn place_of(call: &Call<'_>, head: usize) -> usize {
     if call.halves { at / 2 } else { at }
 }
 
-/// So many low-precision keys, which are `stride` words apart, as a page, turned.
+/// So many low-precision keys, which are `stride` words apart, as a page, transposed.
 ///
 /// # Safety
 /// They are valid for reads.

@@ -1,6 +1,6 @@
-//! Pages of keys and values in `bf16` for machines without tiles: half as much to read, where reading is what takes the time.
+//! Pages of keys and values in `bf16` for machines without AMX: half as much to read. Reading takes most of the time.
 //!
-//! Numbers are held in words of two: of a key, two neighbours; of values, the same number of two neighbours. A page of keys is
+//! A word of 32 bits holds two numbers: of a key, two neighbours; of values, the same number of two neighbours. A page of keys is
 //! `[size / 2, 16 keys]` words, a page of values `[8 pairs of values, size]`, behind its keys where both have room. They are converted to `f32`
 //! as they are read, for many queries once, and all arithmetic is that of `f32`, with terms of the softmax within 8e-5, as on tiles.
 //!
@@ -64,12 +64,12 @@ unsafe fn store_keys<L: Machine>(
     // SAFETY: the caller's promise; of an odd number of numbers, the last has a zero beside it.
     unsafe {
         if count == PAGE {
-            let mut turned = [0.0; LANES * LANES];
+            let mut transposed = [0.0; LANES * LANES];
             for d in (0..size).step_by(LANES) {
                 let some = (size - d).min(LANES);
-                turned[some * LANES..].fill(0.0);
-                L::turn(k.add(d), stride as isize, 0..PAGE, some, turned.as_mut_ptr());
-                for (pair, both) in turned.chunks_exact(2 * LANES).take(some.div_ceil(2)).enumerate() {
+                transposed[some * LANES..].fill(0.0);
+                L::turn(k.add(d), stride as isize, 0..PAGE, some, transposed.as_mut_ptr());
+                for (pair, both) in transposed.chunks_exact(2 * LANES).take(some.div_ceil(2)).enumerate() {
                     let (lower, upper) = (L::load(both.as_ptr()), L::load(both.as_ptr().add(LANES)));
                     pack_pairs(lower, upper).store(keys.add((d / 2 + pair) * PAGE));
                 }

@@ -1,11 +1,11 @@
 //! The gradient of attention on AMX: what is multiplied is in `bf16`, sums are in `f32`.
 //!
 //! A *chunk* of keys meets a chunk of queries, keys for rows. So computed, probabilities and gradients of scores are what the
-//! next products read as they come from the registers, and nothing as long as keys times queries is ever turned:
+//! next products read as they come from the registers, and no matrix as large as keys times queries is ever transposed:
 //!
 //! - S = K Qᵀ and dP = V dYᵀ, square by square of 32 × 32; then P = exp(S − log), dS = P (dP − mean);
 //! - dV += P dY and dK += dS Q, sums over the queries;
-//! - dQᵀ = Kᵀ dS, a sum over the keys, which is turned and added to dq.
+//! - dQᵀ = Kᵀ dS, a sum over the keys, which is transposed and added to dq.
 //!
 //! Queries come times the scale, as the attention itself has them, and dq is multiplied by it at last. A square that nobody
 //! sees is left out, where it lies outside of all that are seen, or is zero.
@@ -22,7 +22,7 @@ use super::super::tiles::{depth, pack_rows};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::lowp::Tiles;
-use square::{Square, add_turned, differ, turn};
+use square::{Square, add_transposed, softmax_grad, transpose};
 
 mod square;
 
@@ -40,7 +40,7 @@ pub(super) struct AmxGradScratch<'s> {
     /// Keys and values, `[keys, depth / 2]` words.
     keys: &'s mut [f32],
     values: &'s mut [f32],
-    /// Keys in pairs, `[depth / 16, pairs, 16]` words; and turned, a tile of sixteen numbers of 32 keys behind the other.
+    /// Keys in pairs, `[depth / 16, pairs, 16]` words; and transposed, a tile of sixteen numbers of 32 keys behind the other.
     key_pairs: &'s mut [f32],
     key_columns: &'s mut [f32],
     /// Sums over queries, `[keys, depth]`.
@@ -188,7 +188,7 @@ impl Job<'_, '_, '_> {
                 .chunks_exact(LANES * LANES)
                 .zip(scratch.key_columns.chunks_exact_mut(LANES * LANES))
             {
-                turn(tile.as_ptr(), LANES, to.as_mut_ptr());
+                transpose(tile.as_ptr(), LANES, to.as_mut_ptr());
             }
         }
         scratch.dk[..whole * 2 * words].fill(0.0);
@@ -274,12 +274,12 @@ impl Job<'_, '_, '_> {
             (inputs[0], op.scale, &mut *scratch.queries, &mut *scratch.query_pairs),
             (self.given[2], 1.0, &mut *scratch.dy, &mut *scratch.dy_pairs),
         ];
-        for (rows, scale, turned, pairs) in pieces {
+        for (rows, scale, transposed, pairs) in pieces {
             let from = rows.data.wrapping_add(start * rows.width + column).cast_const();
             // SAFETY: the caller's promise; there is room for a chunk.
             unsafe {
                 pack_values((from, rows.width, part.rows), (size, CHUNK / LANES), scale, pairs.as_mut_ptr());
-                for (page, to) in turned.chunks_exact_mut(depth(size) / 2 * LANES).enumerate() {
+                for (page, to) in transposed.chunks_exact_mut(depth(size) / 2 * LANES).enumerate() {
                     let count = part.rows.saturating_sub(page * LANES).min(LANES);
                     if count == 0 {
                         to.fill(0.0);
@@ -349,7 +349,7 @@ impl Job<'_, '_, '_> {
                 .multiply();
             }
             let at = row * WORDS + q * LANES;
-            differ(
+            softmax_grad(
                 (scratch.s.as_ptr(), scratch.dp.as_ptr()),
                 (&logs, &means, &masks),
                 (scratch.p.as_mut_ptr().add(at), scratch.ds.as_mut_ptr().add(at)),
@@ -424,7 +424,7 @@ impl Job<'_, '_, '_> {
                     let out = dq.data.wrapping_add((start + first) * dq.width + part.head * op.size);
                     for d in (0..op.size).step_by(LANES) {
                         let from = scratch.dq.as_ptr().add(d * CHUNK + first);
-                        add_turned(
+                        add_transposed(
                             from,
                             (rows, LANES.min(op.size - d)),
                             op.scale,

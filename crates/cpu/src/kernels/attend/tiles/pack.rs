@@ -68,7 +68,7 @@ pub unsafe fn quantize_rows(
     }
 }
 
-/// Up to sixteen keys of `size` numbers, `stride` apart, times `scale`, as a page, turned.
+/// Up to sixteen keys of `size` numbers, `stride` apart, times `scale`, as a page, transposed.
 ///
 /// # Safety
 /// The machine has AVX-512 BW and BF16; the keys are valid for reads, the page for writes.

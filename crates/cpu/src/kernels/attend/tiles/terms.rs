@@ -1,4 +1,4 @@
-//! From scores to terms: the running softmax of `online_softmax.rs` where terms are rounded to eight bits.
+//! From scores to terms: the online softmax of `online_softmax.rs` where terms are rounded to eight bits.
 
 use std::arch::x86_64::{
     __m512, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_fmadd_ps,

@@ -1,4 +1,4 @@
-//! The instructions: a product of 32 × 32, what lies between two of them, and turning.
+//! The instructions: a product of 32 × 32, what lies between two of them, and transposing.
 
 use std::arch::x86_64::{
     __m512, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_maskz_mov_ps, _mm512_maskz_mul_ps, _mm512_set1_ps,
@@ -93,7 +93,7 @@ impl Square {
 /// # Safety
 /// The machine has AVX-512 BW and BF16; all are valid for a square.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn differ(
+pub(super) unsafe fn softmax_grad(
     (s, dp): (*const f32, *const f32),
     (logs, means, masks): (&[f32; SQUARE], &[f32; SQUARE], &[[u16; 2]; SQUARE]),
     (p, ds): (*mut f32, *mut f32),
@@ -129,34 +129,34 @@ pub(super) unsafe fn differ(
     }
 }
 
-/// Turns sixteen lines of sixteen words, `stride` apart.
+/// Transposes sixteen lines of sixteen words, `stride` apart.
 ///
 /// # Safety
 /// The machine has AVX-512; both are valid.
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl")]
-pub(super) unsafe fn turn(from: *const f32, stride: usize, to: *mut f32) {
+pub(super) unsafe fn transpose(from: *const f32, stride: usize, to: *mut f32) {
     // SAFETY: the caller's promise.
     unsafe { Avx512::turn(from, stride as isize, 0..LANES, LANES, to) };
 }
 
-/// Adds sixteen lines of a chunk's queries, turned and times `scale`, to so many rows of so many numbers, `stride` apart.
+/// Adds sixteen lines of a chunk's queries, transposed and times `scale`, to so many rows of so many numbers, `stride` apart.
 ///
 /// # Safety
 /// The machine has AVX-512; the rows are valid for writes.
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl")]
-pub(super) unsafe fn add_turned(
+pub(super) unsafe fn add_transposed(
     from: *const f32,
     (rows, some): (usize, usize),
     scale: f32,
     (out, stride): (*mut f32, usize),
 ) {
-    let mut turned = [0.0; LANES * LANES];
+    let mut transposed = [0.0; LANES * LANES];
     // SAFETY: the caller's promise; no more numbers of a row are touched than there are.
     unsafe {
-        Avx512::turn(from, CHUNK as isize, 0..LANES, LANES, turned.as_mut_ptr());
+        Avx512::turn(from, CHUNK as isize, 0..LANES, LANES, transposed.as_mut_ptr());
         for row in 0..rows {
             let to = out.add(row * stride);
-            let sum = Avx512::load(turned.as_ptr().add(row * LANES))
+            let sum = Avx512::load(transposed.as_ptr().add(row * LANES))
                 .fma(Avx512::splat(scale), Avx512::load_first(to, some));
             sum.store_first(to, some);
         }
