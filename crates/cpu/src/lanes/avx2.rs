@@ -3,12 +3,12 @@
 //! Every `unsafe` block below rests on one fact: a value of [`Avx2`] comes from an `unsafe` function whose caller
 //! promised the instructions, so whoever holds one may use them.
 
+use super::transpose::plain;
+use super::{LANES, Lanes};
 use crate::isa::Isa;
-
-use super::Lanes;
 #[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::x86_64::*;
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
 /// Sixteen lanes in two registers: 0 to 7, and 8 to 15.
 #[derive(Clone, Copy, Debug)]
@@ -82,6 +82,24 @@ unsafe fn transposed_eight(rows: [__m256; 8]) -> [__m256; 8] {
         }
     }
     eights
+}
+
+/// Transposes eight rows of eight numbers into columns of a `[8, 16]` block.
+///
+/// # Safety
+/// The machine has AVX2; the rows are valid for reads and the block for writes.
+#[inline(always)]
+unsafe fn eight_by_eight(from: *const f32, stride: isize, to: *mut f32) {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let mut rows = [_mm256_setzero_ps(); 8];
+        for (r, row) in rows.iter_mut().enumerate() {
+            *row = _mm256_loadu_ps(from.offset(r as isize * stride));
+        }
+        for (d, column) in transposed_eight(rows).into_iter().enumerate() {
+            _mm256_storeu_ps(to.add(d * LANES), column);
+        }
+    }
 }
 
 /// 2^n for integers `n` from −126 to 127.
@@ -265,6 +283,21 @@ impl Lanes for Avx2 {
             }
         }
         transposed
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, stride: isize, lanes: Range<usize>, size: usize, to: *mut f32) {
+        for half in [0..8, 8..LANES] {
+            let whole = lanes.start <= half.start && half.end <= lanes.end;
+            let blocks = if whole { size / 8 } else { 0 };
+            for block in 0..blocks {
+                let corner = from.wrapping_offset(half.start as isize * stride).wrapping_add(block * 8);
+                // SAFETY: the caller's promise; eight rows, and eight of their numbers, are there.
+                unsafe { eight_by_eight(corner, stride, to.add(block * 8 * LANES + half.start)) };
+            }
+            // SAFETY: the caller's promise.
+            unsafe { plain(from, stride, (half, &lanes), blocks * 8..size, to) };
+        }
     }
 
     #[inline(always)]

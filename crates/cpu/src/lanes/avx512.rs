@@ -3,13 +3,13 @@
 //! Every `unsafe` block below rests on one fact: a value of [`Avx512`] comes from an `unsafe` function whose caller
 //! promised the instructions, so whoever holds one may use them.
 
-use crate::isa::Isa;
-
-use super::Lanes;
 use super::bf16::round_two;
+use super::transpose::sixteen_by_sixteen;
+use super::{LANES, Lanes};
+use crate::isa::Isa;
 #[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::x86_64::*;
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
 /// Sixteen lanes in one register.
 #[derive(Clone, Copy, Debug)]
@@ -83,6 +83,7 @@ impl Avx512 {
 
 impl Lanes for Avx512 {
     const ISA: Isa = Isa::Avx512;
+    const IS_WIDE: bool = true;
 
     type Mask = __mmask16;
 
@@ -219,6 +220,19 @@ impl Lanes for Avx512 {
                 }
             }
             transposed
+        }
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, stride: isize, lanes: Range<usize>, size: usize, to: *mut f32) {
+        let mut d = 0;
+        while d < size {
+            let count = (size - d).min(LANES);
+            // SAFETY: the caller's promise; `count` numbers of each row and as many columns are there.
+            unsafe {
+                sixteen_by_sixteen((from.wrapping_add(d), stride, lanes.clone()), count, to.add(d * LANES));
+            };
+            d += LANES;
         }
     }
 

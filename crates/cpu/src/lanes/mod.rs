@@ -49,7 +49,7 @@
 //! [`Isa`]: crate::isa::Isa
 #![allow(clippy::inline_always)] // rule 1
 
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
 use crate::isa::Isa;
 
@@ -66,6 +66,7 @@ mod maths;
 mod neon;
 mod prefetch;
 mod scalar;
+mod transpose;
 
 pub(crate) use activation as bend;
 
@@ -92,6 +93,9 @@ pub trait Lanes:
 {
     /// The instruction set.
     const ISA: Isa;
+
+    /// Whether 24 values and what they are made of fit into registers: the 32 of AVX-512. Elsewhere a value is two registers, or four.
+    const IS_WIDE: bool = false;
 
     /// Sixteen answers, one per lane.
     type Mask: Copy;
@@ -194,6 +198,17 @@ pub trait Lanes:
             transposed[pair] = unsafe { Self::load(columns.as_ptr()) };
         }
         transposed
+    }
+
+    /// Rows into columns: `to[d · 16 + lane] = from[lane · stride + d]` for d below `size`; zero in all lanes outside of `lanes`, whose rows are
+    /// not read.
+    ///
+    /// # Safety
+    /// The machine has the instructions; the rows of `lanes` are valid for `size` reads, `to` for 16 · `size` writes.
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, stride: isize, lanes: Range<usize>, size: usize, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { transpose::plain(from, stride, (0..LANES, &lanes), 0..size, to) };
     }
 
     /// The bits of each lane as two numbers in `bf16`: those in the lower halves, and those in the upper ones.

@@ -3,12 +3,12 @@
 //! Every `unsafe` block below rests on one fact: a value of [`Neon`] comes from an `unsafe` function whose caller
 //! promised the instructions, so whoever holds one may use them.
 
-use crate::isa::Isa;
-
+use super::transpose::{four_by_four, plain};
 use super::{LANES, Lanes};
+use crate::isa::Isa;
 #[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::aarch64::*;
-use std::ops::{Add, Div, Mul, Neg, Sub};
+use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
 /// Sixteen lanes in four registers, four in each.
 #[derive(Clone, Copy, Debug)]
@@ -273,6 +273,21 @@ impl Lanes for Neon {
     fn split(self) -> (Self, Self) {
         // SAFETY: the value proves the instructions.
         unsafe { (each!(mantissa(self)), each!(exponent(self))) }
+    }
+
+    #[inline(always)]
+    unsafe fn transpose(from: *const f32, stride: isize, lanes: Range<usize>, size: usize, to: *mut f32) {
+        for quarter in [0..4, 4..8, 8..12, 12..LANES] {
+            let whole = lanes.start <= quarter.start && quarter.end <= lanes.end;
+            let blocks = if whole { size / 4 } else { 0 };
+            for block in 0..blocks {
+                let corner = from.wrapping_offset(quarter.start as isize * stride).wrapping_add(block * 4);
+                // SAFETY: the caller's promise; four rows, and four of their numbers, are there.
+                unsafe { four_by_four(corner, stride, to.add(block * 4 * LANES + quarter.start)) };
+            }
+            // SAFETY: the caller's promise.
+            unsafe { plain(from, stride, (quarter, &lanes), blocks * 4..size, to) };
+        }
     }
 
     #[inline(always)]

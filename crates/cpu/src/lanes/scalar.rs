@@ -5,9 +5,8 @@
 //!
 //! Arithmetic is never inlined: a machine without vector instructions is rare, and each kernel would be twice as large for it.
 
-use crate::isa::Isa;
-
 use super::{LANES, Lanes};
+use crate::isa::Isa;
 use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// Sixteen lanes in an array.

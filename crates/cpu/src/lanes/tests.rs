@@ -341,3 +341,25 @@ fn powers_and_their_inverse() {
         }
     }
 }
+
+#[test]
+fn transposing_moves_every_number_and_reads_no_row_outside() {
+    for isa in Isa::available() {
+        for (size, stride) in [(1, 3), (5, 5), (8, 11), (16, 16), (24, 30), (35, 40), (64, 64)] {
+            for lanes in [0..16, 0..8, 3..16, 0..1, 5..5] {
+                let from: Vec<f32> = (0..stride * LANES).map(|x| x as f32 + 1.0).collect();
+                let mut to = vec![f32::NAN; size * LANES];
+                let (source, target) = (from.as_ptr(), to.as_mut_ptr());
+                // SAFETY: sixteen rows of `stride ≥ size` numbers, and room for as many columns.
+                unsafe {
+                    dispatch!(isa, |L| L::transpose(source, stride as isize, lanes.clone(), size, target));
+                };
+                for (at, &x) in to.iter().enumerate() {
+                    let (d, lane) = (at / LANES, at % LANES);
+                    let expected = if lanes.contains(&lane) { from[lane * stride + d] } else { 0.0 };
+                    assert_eq!(x, expected, "{isa}, size {size}, lanes {lanes:?}, d {d}, lane {lane}");
+                }
+            }
+        }
+    }
+}

@@ -12,7 +12,6 @@ use crate::isa::Isa;
 use crate::lanes::Lanes;
 use crate::lanes::bf16::pair_bits;
 #[cfg(target_arch = "x86_64")]
-use crate::lanes::{Avx512, dispatch::on_avx512};
 
 /// What a matrix `[rows, width]`, row-major, becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -58,25 +57,28 @@ pub enum OperandSource {
 #[repr(align(64))]
 struct Tile([[u32; LINES]; LINES]);
 
-/// How tiles are made.
-trait Making {
-    /// Transposes the tile.
+impl Tile {
+    /// Rows into columns.
     ///
     /// # Safety
-    /// The machine has the instructions.
-    unsafe fn transpose(tile: &mut Tile);
+    /// The machine has `L`'s instructions.
+    #[inline(always)]
+    unsafe fn transpose<L: Lanes>(&mut self) {
+        let from = Self(self.0);
+        // SAFETY: the caller's promise; a tile is sixteen rows of sixteen words, which are moved as they are.
+        unsafe {
+            L::transpose((&raw const from).cast(), LINES as isize, 0..LINES, LINES, (&raw mut *self).cast())
+        };
+    }
+}
 
+/// How numbers are rounded.
+trait Rounding {
     /// Sixteen numbers and those below them, rounded and interleaved.
     ///
     /// # Safety
     /// The machine has the instructions; both are valid for sixteen reads.
-    #[inline(always)]
-    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
-        for (i, to) in line.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe { *to = pair_bits(*low.add(i), *high.add(i)) };
-        }
-    }
+    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]);
 }
 
 impl OperandPacker {
@@ -109,14 +111,7 @@ impl OperandPacker {
             match isa {
                 #[cfg(target_arch = "x86_64")]
                 Isa::Avx512 if Dot::Avx512Dot.is_available() => x86::part(self, part),
-                #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 => on_avx512(
-                    #[inline(always)]
-                    || self.part::<Avx512, x86::Registers>(part),
-                ),
-                Isa::Scalar | Isa::Neon | Isa::Avx2 => dispatch!(isa, |L| self.part::<L, Swaps>(part)),
-                #[cfg(not(target_arch = "x86_64"))]
-                Isa::Avx512 => unreachable!("this machine has no {isa}"),
+                isa => dispatch!(isa, |L| self.part::<L, Plain>(part)),
             }
         }
     }
@@ -124,7 +119,7 @@ impl OperandPacker {
     /// # Safety
     /// As for [`OperandPacker::run_part`].
     #[inline(always)]
-    unsafe fn part<L: Lanes, M: Making>(&self, part: usize) {
+    unsafe fn part<L: Lanes, R: Rounding>(&self, part: usize) {
         let Self { operand, rows, width, .. } = *self;
         // SAFETY: the caller's promise; all tiles lie inside the operand.
         unsafe {
@@ -132,19 +127,19 @@ impl OperandPacker {
                 Operand::BTransposed => {
                     for step in 0..Format::Bf16.tiles(width) {
                         let mut tile = self.lines::<L>(part, step);
-                        M::transpose(&mut tile);
+                        tile.transpose::<L>();
                         self.put(part * Format::Bf16.tiles(width) + step, &tile);
                     }
                 }
                 Operand::B => {
                     for panel in 0..padded(width) / LINES {
-                        self.put(panel * Format::Bf16.tiles(rows) + part, &self.pairs::<L, M>(part, panel));
+                        self.put(panel * Format::Bf16.tiles(rows) + part, &self.pairs::<L, R>(part, panel));
                     }
                 }
                 Operand::ATransposed => {
                     for block in 0..width.div_ceil(LINES) {
-                        let mut tile = self.pairs::<L, M>(part, block);
-                        M::transpose(&mut tile);
+                        let mut tile = self.pairs::<L, R>(part, block);
+                        tile.transpose::<L>();
                         self.put(block * Format::Bf16.tiles(rows) + part, &tile);
                     }
                 }
@@ -197,11 +192,11 @@ impl OperandPacker {
     /// # Safety
     /// As for [`OperandPacker::run_part`].
     #[inline(always)]
-    unsafe fn pairs<L: Lanes, M: Making>(&self, step: usize, panel: usize) -> Tile {
+    unsafe fn pairs<L: Lanes, R: Rounding>(&self, step: usize, panel: usize) -> Tile {
         // SAFETY: the caller's promise.
         unsafe {
             match self.from {
-                OperandSource::F32(from) => self.pairs_of_rows::<L, M>(from, step, panel),
+                OperandSource::F32(from) => self.pairs_of_rows::<L, R>(from, step, panel),
                 OperandSource::Bf16Tiles(from) => self.pairs_of_lines(from, step, panel),
             }
         }
@@ -239,7 +234,12 @@ impl OperandPacker {
     /// # Safety
     /// As there.
     #[inline(always)]
-    unsafe fn pairs_of_rows<L: Lanes, M: Making>(&self, from: *const f32, step: usize, panel: usize) -> Tile {
+    unsafe fn pairs_of_rows<L: Lanes, R: Rounding>(
+        &self,
+        from: *const f32,
+        step: usize,
+        panel: usize,
+    ) -> Tile {
         let Self { rows, width, .. } = *self;
         let mut tile = Tile([[0; LINES]; LINES]);
         let some = LINES.min(width.saturating_sub(panel * LINES));
@@ -261,9 +261,9 @@ impl OperandPacker {
             unsafe {
                 if some == LINES && first + 1 < rows {
                     let low = from.add(first * width + panel * LINES);
-                    M::pair(low, low.add(width), line);
+                    R::pair(low, low.add(width), line);
                 } else {
-                    M::pair(row(first).as_ptr(), row(first + 1).as_ptr(), line);
+                    R::pair(row(first).as_ptr(), row(first + 1).as_ptr(), line);
                 }
             }
         }
@@ -271,37 +271,27 @@ impl OperandPacker {
     }
 }
 
-/// Word by word.
-struct Swaps;
+/// On any machine.
+struct Plain;
 
-impl Making for Swaps {
+impl Rounding for Plain {
     #[inline(always)]
-    unsafe fn transpose(tile: &mut Tile) {
-        for i in 0..LINES {
-            for j in 0..i {
-                let word = tile.0[i][j];
-                tile.0[i][j] = tile.0[j][i];
-                tile.0[j][i] = word;
-            }
+    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
+        for (i, to) in line.iter_mut().enumerate() {
+            // SAFETY: the caller's promise.
+            unsafe { *to = pair_bits(*low.add(i), *high.add(i)) };
         }
     }
 }
 
 #[cfg(target_arch = "x86_64")]
 mod x86 {
-    use super::{LINES, Making, OperandPacker, Tile};
+    use super::{LINES, OperandPacker, Rounding};
     use crate::lanes::{Avx512, bf16};
-    use std::arch::x86_64::{
-        __m512i, _mm512_load_si512, _mm512_loadu_ps, _mm512_setzero_si512, _mm512_shuffle_i32x4,
-        _mm512_store_si512, _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32,
-        _mm512_unpacklo_epi64,
-    };
+    use std::arch::x86_64::{_mm512_loadu_ps, _mm512_store_si512};
 
-    /// In sixteen registers of AVX-512.
-    pub(super) struct Registers;
-
-    /// The same, with the instruction that rounds.
-    struct Rounding;
+    /// By the instruction that rounds.
+    struct Instruction;
 
     /// [`OperandPacker::part`] with it.
     ///
@@ -310,10 +300,10 @@ mod x86 {
     #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
     pub(super) unsafe fn part(packer: &OperandPacker, part: usize) {
         // SAFETY: the caller's promise.
-        unsafe { packer.part::<Avx512, Rounding>(part) };
+        unsafe { packer.part::<Avx512, Instruction>(part) };
     }
 
-    /// [`Making::pair`].
+    /// [`Rounding::pair`].
     ///
     /// # Safety
     /// As there.
@@ -327,56 +317,11 @@ mod x86 {
         }
     }
 
-    impl Making for Rounding {
-        #[inline(always)]
-        unsafe fn transpose(tile: &mut Tile) {
-            // SAFETY: the caller's promise.
-            unsafe { Registers::transpose(tile) };
-        }
-
+    impl Rounding for Instruction {
         #[inline(always)]
         unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
             // SAFETY: the caller's promise.
             unsafe { pair(low, high, line) };
-        }
-    }
-
-    impl Making for Registers {
-        #[inline(always)]
-        unsafe fn transpose(tile: &mut Tile) {
-            // SAFETY: the caller's promise; lines are aligned to 64 bytes.
-            unsafe {
-                let zero = _mm512_setzero_si512();
-                let (mut pairs, mut fours): ([__m512i; LINES], [__m512i; LINES]) =
-                    ([zero; LINES], [zero; LINES]);
-                for i in 0..LINES / 2 {
-                    let a = _mm512_load_si512(tile.0[2 * i].as_ptr().cast());
-                    let b = _mm512_load_si512(tile.0[2 * i + 1].as_ptr().cast());
-                    pairs[2 * i] = _mm512_unpacklo_epi32(a, b);
-                    pairs[2 * i + 1] = _mm512_unpackhi_epi32(a, b);
-                }
-                // Register 4i + j: of each quarter, the four rows from 4i on at its column j.
-                for i in 0..LINES / 4 {
-                    for half in 0..2 {
-                        let (a, b) = (pairs[4 * i + half], pairs[4 * i + half + 2]);
-                        fours[4 * i + 2 * half] = _mm512_unpacklo_epi64(a, b);
-                        fours[4 * i + 2 * half + 1] = _mm512_unpackhi_epi64(a, b);
-                    }
-                }
-                for j in 0..LINES / 4 {
-                    let even = _mm512_shuffle_i32x4::<0x88>(fours[j], fours[4 + j]);
-                    let odd = _mm512_shuffle_i32x4::<0xdd>(fours[j], fours[4 + j]);
-                    let later_even = _mm512_shuffle_i32x4::<0x88>(fours[8 + j], fours[12 + j]);
-                    let later_odd = _mm512_shuffle_i32x4::<0xdd>(fours[8 + j], fours[12 + j]);
-                    let mut put = |line: usize, words: __m512i| {
-                        _mm512_store_si512(tile.0[line].as_mut_ptr().cast(), words);
-                    };
-                    put(j, _mm512_shuffle_i32x4::<0x88>(even, later_even));
-                    put(4 + j, _mm512_shuffle_i32x4::<0x88>(odd, later_odd));
-                    put(8 + j, _mm512_shuffle_i32x4::<0xdd>(even, later_even));
-                    put(12 + j, _mm512_shuffle_i32x4::<0xdd>(odd, later_odd));
-                }
-            }
         }
     }
 }

@@ -202,7 +202,6 @@ unsafe fn lay_out<L: Lanes>(
     some: Range<usize>,
     tiles: &mut [[f32; TILE_FLOATS]],
 ) -> [i32; LINES] {
-    const HALF: usize = LINES / 2;
     let mut sums = [0; LINES];
     for (tile, from) in tiles.iter_mut().zip(some.clone().step_by(LINE)) {
         let to = some.end.min(from + LINE);
@@ -214,21 +213,9 @@ unsafe fn lay_out<L: Lanes>(
             }
             *sum += line.iter().map(|byte| i32::from(byte.cast_signed())).sum::<i32>();
         }
-        for half in [0, HALF] {
-            let first = (&raw const lines).cast::<f32>().wrapping_add(half * LINES);
-            // SAFETY: the caller's promise; a line is sixteen words, and half of all follow.
-            let mut words = [unsafe { L::load(first) }; HALF];
-            for (at, words) in words.iter_mut().enumerate() {
-                // SAFETY: as above.
-                *words = unsafe { L::load(first.add(at * LINES)) };
-            }
-            for (two, columns) in
-                tile.as_chunks_mut::<{ 2 * LINES }>().0.iter_mut().zip(L::transpose_eight(words))
-            {
-                let columns = columns.to_array();
-                two[half..][..HALF].copy_from_slice(&columns[..HALF]);
-                two[LINES + half..][..HALF].copy_from_slice(&columns[HALF..]);
-            }
+        // SAFETY: the caller's promise; both are sixteen rows of sixteen words, which are moved as they are.
+        unsafe {
+            L::transpose((&raw const lines).cast(), LINES as isize, 0..LINES, LINES, tile.as_mut_ptr());
         }
     }
     sums

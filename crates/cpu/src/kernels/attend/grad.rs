@@ -13,7 +13,6 @@ use glassformer_graph::{Capacity, Rows};
 
 #[cfg(target_arch = "x86_64")]
 use super::form::Form;
-use super::machine::Machine;
 use super::mask::{SequenceMask, TILE, around};
 use super::product::{Dots, Mix, ROWS, Strided, Wide};
 use super::relative::{farthest, slots};
@@ -22,7 +21,7 @@ use super::softmax_grad::{SoftmaxGrad, dot_rows};
 use super::tile::{Call, Part, Tile, VECTORS, carve, carved, group};
 use crate::context::Block;
 use crate::dispatch;
-use crate::lanes::LANES;
+use crate::lanes::{LANES, Lanes};
 use crate::team::Worker;
 
 #[cfg(target_arch = "x86_64")]
@@ -288,7 +287,7 @@ impl Job<'_, '_> {
             let into = scratch.values[v * LANES * size..].as_mut_ptr();
             let lanes = 0..(tile.live - v * LANES).min(LANES);
             // SAFETY: the values of live keys are there, and room for them.
-            unsafe { dispatch!(run.isa, |L| L::turn(from, stride, lanes, size, into)) };
+            unsafe { dispatch!(run.isa, |L| L::transpose(from, stride, lanes, size, into)) };
         }
         for (j, key) in scratch.keys.chunks_exact_mut(size).take(tile.live).enumerate() {
             // SAFETY: the caller's promise.

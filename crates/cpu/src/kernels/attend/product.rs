@@ -7,7 +7,6 @@
 use std::marker::PhantomData;
 use std::ops::Range;
 
-use super::machine::Machine;
 use super::mask::{TILE, bits_of, first_run, only_run};
 use crate::dispatch;
 use crate::isa::Isa;
@@ -84,7 +83,7 @@ impl Dots {
     }
 
     #[inline(always)]
-    unsafe fn run<L: Machine, W: Written>(&self, keys: &[*const f32]) {
+    unsafe fn run<L: Lanes, W: Written>(&self, keys: &[*const f32]) {
         let mut r = 0;
         while r < self.count {
             // SAFETY: the caller's promise; each block ends within the rows.
@@ -100,14 +99,14 @@ impl Dots {
     }
 
     #[inline(always)]
-    unsafe fn block<L: Machine, W: Written, const R: usize>(&self, r: usize, keys: &[*const f32]) -> usize {
+    unsafe fn block<L: Lanes, W: Written, const R: usize>(&self, r: usize, keys: &[*const f32]) -> usize {
         let mut v = 0;
         while v < keys.len() {
             // SAFETY: the caller's promise; each tile ends within the keys.
             unsafe {
                 match keys.len() - v {
-                    4.. if L::WIDE => v += self.tile::<L, W, R, 4>(r, v, keys),
-                    2.. if L::WIDE => v += self.tile::<L, W, R, 2>(r, v, keys),
+                    4.. if L::IS_WIDE => v += self.tile::<L, W, R, 4>(r, v, keys),
+                    2.. if L::IS_WIDE => v += self.tile::<L, W, R, 2>(r, v, keys),
                     _ => v += self.tile::<L, W, R, 1>(r, v, keys),
                 }
             }
@@ -266,8 +265,8 @@ impl Mix {
     }
 
     #[inline(always)]
-    unsafe fn run_seen<L: Machine, B: RowAt>(&self, rows: B, seen: &[u64]) {
-        let most = if L::WIDE && self.size < 4 * LANES { TALL } else { ROWS };
+    unsafe fn run_seen<L: Lanes, B: RowAt>(&self, rows: B, seen: &[u64]) {
+        let most = if L::IS_WIDE && self.size < 4 * LANES { TALL } else { ROWS };
         for (few, seen) in seen.chunks(most).enumerate() {
             let first = few * most;
             let part = Self {
@@ -296,7 +295,7 @@ impl Mix {
 
     /// For each i alone, what it sees within `depth`.
     #[inline(always)]
-    unsafe fn run_each<L: Machine, B: RowAt>(&self, rows: B, seen: &[u64], depth: Range<usize>) {
+    unsafe fn run_each<L: Lanes, B: RowAt>(&self, rows: B, seen: &[u64], depth: Range<usize>) {
         for (i, &bits) in seen.iter().enumerate() {
             let mut left = bits & bits_of(&depth);
             while left != 0 {
@@ -309,13 +308,13 @@ impl Mix {
     }
 
     #[inline(always)]
-    unsafe fn run<L: Machine, B: RowAt>(&self, rows: B, depth: Range<usize>) {
+    unsafe fn run<L: Lanes, B: RowAt>(&self, rows: B, depth: Range<usize>) {
         let mut i = 0;
         while i < self.count {
             // SAFETY: the caller's promise; each block ends within the results.
             unsafe {
                 match self.count - i {
-                    TALL.. if L::WIDE && B::As::EACH == 1 && self.size < 4 * LANES => {
+                    TALL.. if L::IS_WIDE && B::As::EACH == 1 && self.size < 4 * LANES => {
                         i += self.block::<L, B, TALL>(i, rows, &depth);
                     }
                     ROWS.. if B::As::EACH == 1 => i += self.block::<L, B, ROWS>(i, rows, &depth),
@@ -328,7 +327,7 @@ impl Mix {
     }
 
     #[inline(always)]
-    unsafe fn block<L: Machine, B: RowAt, const R: usize>(
+    unsafe fn block<L: Lanes, B: RowAt, const R: usize>(
         &self,
         i: usize,
         rows: B,
@@ -339,8 +338,8 @@ impl Mix {
             // SAFETY: the caller's promise; each tile ends within the row, the last one by its count of numbers.
             unsafe {
                 match self.size - c {
-                    64.. if L::WIDE && R <= ROWS => c += self.tile::<L, B, R, 4>((i, c), rows, depth),
-                    32.. if L::WIDE => c += self.tile::<L, B, R, 2>((i, c), rows, depth),
+                    64.. if L::IS_WIDE && R <= ROWS => c += self.tile::<L, B, R, 4>((i, c), rows, depth),
+                    32.. if L::IS_WIDE => c += self.tile::<L, B, R, 2>((i, c), rows, depth),
                     16.. => c += self.tile::<L, B, R, 1>((i, c), rows, depth),
                     _ => c += self.tail::<L, B, R>((i, c), rows, depth),
                 }

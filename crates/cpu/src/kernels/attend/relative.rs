@@ -10,13 +10,12 @@ use std::ops::Range;
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, Keys, Reach, Relative};
 
-use super::machine::Machine;
 use super::mask::TILE;
 use super::meet::STRETCH;
 use super::product::{Dots, ROWS, Wide};
 use super::tile::{Call, Part, group};
 use crate::dispatch;
-use crate::lanes::LANES;
+use crate::lanes::{LANES, Lanes};
 
 /// Slots of a part of so many rows and as many keys, filled up to whole vectors.
 pub(super) fn slots(rows: usize, keys: usize) -> usize {
@@ -192,7 +191,7 @@ impl<'s> Bias<'s> {
             let into = self.transposed[x * size..].as_mut_ptr();
             // SAFETY: the lanes given are those whose distance is a row of R; there is room for every slot.
             unsafe {
-                dispatch!(call.run.isa, |L| L::turn(from, -(r.width as isize), lanes, size, into));
+                dispatch!(call.run.isa, |L| L::transpose(from, -(r.width as isize), lanes, size, into));
             }
         }
     }

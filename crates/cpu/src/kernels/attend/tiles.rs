@@ -19,13 +19,12 @@ use glassformer_graph::PAGE;
 use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
 use super::form::{Form, may_be_stored};
-use super::machine::Machine;
 use super::mask::TILE;
 use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::tile::{Call, Part, Tile, VECTORS, group};
 use crate::dispatch;
 use crate::isa::Isa;
-use crate::lanes::LANES;
+use crate::lanes::{LANES, Lanes};
 
 #[cfg_attr(target_arch = "x86_64", path = "tiles/amx.rs")]
 #[cfg_attr(not(target_arch = "x86_64"), path = "tiles/none.rs")]
@@ -351,7 +350,7 @@ unsafe fn transpose_keys(
     let words = depth(size) / 2;
     debug_assert!(to.len() >= key_words(size));
     // SAFETY: the caller's promise; a page has room for sixteen keys of `words` words.
-    unsafe { dispatch!(isa, |L| L::turn(from, stride as isize, 0..count, words, to.as_mut_ptr())) };
+    unsafe { dispatch!(isa, |L| L::transpose(from, stride as isize, 0..count, words, to.as_mut_ptr())) };
 }
 
 /// Writes rows `first..first + count` of a page, whose keys and values begin at `from` and are `stride` apart.

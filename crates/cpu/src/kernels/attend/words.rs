@@ -10,7 +10,6 @@
 
 use glassformer_graph::PAGE;
 
-use super::machine::Machine;
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::bf16::{pack_pairs, pair_bits};
@@ -55,7 +54,7 @@ pub(super) unsafe fn store(
 }
 
 #[inline(always)]
-unsafe fn store_keys<L: Machine>(
+unsafe fn store_keys<L: Lanes>(
     (k, stride): (*const f32, usize),
     size: usize,
     (first, count): (usize, usize),
@@ -68,7 +67,7 @@ unsafe fn store_keys<L: Machine>(
             for d in (0..size).step_by(LANES) {
                 let some = (size - d).min(LANES);
                 transposed[some * LANES..].fill(0.0);
-                L::turn(k.add(d), stride as isize, 0..PAGE, some, transposed.as_mut_ptr());
+                L::transpose(k.add(d), stride as isize, 0..PAGE, some, transposed.as_mut_ptr());
                 for (pair, both) in transposed.chunks_exact(2 * LANES).take(some.div_ceil(2)).enumerate() {
                     let (lower, upper) = (L::load(both.as_ptr()), L::load(both.as_ptr().add(LANES)));
                     pack_pairs(lower, upper).store(keys.add((d / 2 + pair) * PAGE));

@@ -6,10 +6,9 @@ use std::arch::x86_64::{
     _mm512_setzero_ps, _mm512_storeu_si512,
 };
 
-use super::super::super::machine::Machine;
 use super::{DEPTH, PAGE, PANEL};
 use crate::lanes::bf16::{interleave, round_interleaved, round_two};
-use crate::lanes::{Avx512, LANES};
+use crate::lanes::{Avx512, LANES, Lanes};
 
 /// The first `some` lanes, at most sixteen.
 fn first(some: usize) -> u16 {
@@ -86,7 +85,7 @@ pub unsafe fn pack_keys(
         unsafe {
             let (words, lines) = (rounded.as_mut_ptr(), to.add(step * PAGE * LANES));
             quantize_rows((from.add(d), stride), (count, some), scale, (words, LANES));
-            Avx512::turn(words, LANES as isize, 0..count, LANES, lines);
+            Avx512::transpose(words, LANES as isize, 0..count, LANES, lines);
         }
     }
 }

@@ -6,7 +6,6 @@ use std::arch::x86_64::{
 };
 use std::f32::consts::LOG2_E;
 
-use super::super::super::machine::Machine;
 use super::super::super::tiles::machine::power;
 use super::{CHUNK, SQUARE, WORDS};
 use crate::lanes::bf16::{round_interleaved, round_two};
@@ -136,7 +135,7 @@ pub(super) unsafe fn softmax_grad(
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl")]
 pub(super) unsafe fn transpose(from: *const f32, stride: usize, to: *mut f32) {
     // SAFETY: the caller's promise.
-    unsafe { Avx512::turn(from, stride as isize, 0..LANES, LANES, to) };
+    unsafe { Avx512::transpose(from, stride as isize, 0..LANES, LANES, to) };
 }
 
 /// Adds sixteen lines of a chunk's queries, transposed and times `scale`, to so many rows of so many numbers, `stride` apart.
@@ -153,7 +152,7 @@ pub(super) unsafe fn add_transposed(
     let mut transposed = [0.0; LANES * LANES];
     // SAFETY: the caller's promise; no more numbers of a row are touched than there are.
     unsafe {
-        Avx512::turn(from, CHUNK as isize, 0..LANES, LANES, transposed.as_mut_ptr());
+        Avx512::transpose(from, CHUNK as isize, 0..LANES, LANES, transposed.as_mut_ptr());
         for row in 0..rows {
             let to = out.add(row * stride);
             let sum = Avx512::load(transposed.as_ptr().add(row * LANES))
