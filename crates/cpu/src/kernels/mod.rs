@@ -416,7 +416,6 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
 /// # Safety
 /// As for [`run`].
 unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
-    let Call { inputs, outputs, run, worker, .. } = call;
     // SAFETY: the caller's promise.
     unsafe {
         match op {
@@ -447,9 +446,9 @@ unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
             Op::AdaptiveGrad(_) => adaptive::adaptive_grad(call),
             Op::Rotate(op) => position::rotate(op, call, scratch),
             Op::Attend(op) => attend::attend((op, false), call, scratch),
-            Op::AttendGrad(op) => attend::attend_grad(op, inputs, outputs, run, worker, scratch),
-            Op::AttendShow(op) => attend::attend_show(op, inputs, outputs, run, worker, scratch),
-            Op::Store(op) => attend::store(op, inputs, run, worker),
+            Op::AttendGrad(op) => attend::attend_grad(op, call, scratch),
+            Op::AttendShow(op) => attend::attend_show(op, call, scratch),
+            Op::Store(op) => attend::store(op, call),
             Op::Squeeze(op) => linear::squeeze(op.side, call, scratch),
             Op::SqueezeGrad(op) => linear::squeeze_grad(op.side, call, scratch),
             Op::Recall(op) => gather::recall(op.side, call),

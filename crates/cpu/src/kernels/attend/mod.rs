@@ -51,8 +51,6 @@ mod tests;
 use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, AttendGrad, AttendShow, Store};
 
-use crate::context::{Block, Context};
-use crate::team::Worker;
 use tile::Call;
 
 /// How many floats of scratch each worker needs for [`attend`].
@@ -94,14 +92,8 @@ pub(crate) unsafe fn attend((op, halves): (&Attend, bool), call: super::Call<'_>
 ///
 /// # Safety
 /// As for [`attend`].
-pub(crate) unsafe fn attend_grad(
-    op: &AttendGrad,
-    inputs: &[Block],
-    outputs: &[Block],
-    run: &Context<'_>,
-    worker: &Worker<'_>,
-    scratch: &mut [f32],
-) {
+pub(crate) unsafe fn attend_grad(op: &AttendGrad, call: super::Call<'_>, scratch: &mut [f32]) {
+    let super::Call { inputs, outputs, run, worker, .. } = call;
     let (inputs, given) = inputs.split_at(inputs.len() - 3);
     let call = Call { op: &op.attend, inputs, halves: false, run };
     // SAFETY: the caller's promise.
@@ -112,14 +104,8 @@ pub(crate) unsafe fn attend_grad(
 ///
 /// # Safety
 /// As for [`attend`].
-pub(crate) unsafe fn attend_show(
-    op: &AttendShow,
-    inputs: &[Block],
-    outputs: &[Block],
-    run: &Context<'_>,
-    worker: &Worker<'_>,
-    scratch: &mut [f32],
-) {
+pub(crate) unsafe fn attend_show(op: &AttendShow, call: super::Call<'_>, scratch: &mut [f32]) {
+    let super::Call { inputs, outputs, run, worker, .. } = call;
     let call = Call { op: &op.attend, inputs, halves: false, run };
     // SAFETY: the caller's promise.
     unsafe { show::attend_show(&call, op, outputs[0], worker, scratch) }
@@ -129,7 +115,7 @@ pub(crate) unsafe fn attend_show(
 ///
 /// # Safety
 /// As for [`attend`]; the pages have room for the batch, and nobody else reads or writes them meanwhile.
-pub(crate) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, worker: &Worker<'_>) {
+pub(crate) unsafe fn store(op: &Store, call: super::Call<'_>) {
     // SAFETY: the caller's promise.
-    unsafe { store::store(op, inputs, run, worker) }
+    unsafe { store::store(op, call.inputs, call.run, call.worker) }
 }

@@ -169,15 +169,13 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
         let mut scratch = scratches[worker.index].lock().expect("nobody panicked with it");
         // SAFETY: inputs, outputs and pages are those of the operation, and nobody else has them.
         unsafe {
+            let (inputs, outputs) = (&inputs[..], &outputs[..]);
+            let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker };
             match kernel {
-                Kernel::Attend(op) => {
-                    let (inputs, outputs) = (&inputs[..], &outputs[..]);
-                    let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker };
-                    super::attend((op, false), call, &mut scratch);
-                }
-                Kernel::Grad(op) => super::attend_grad(op, &inputs, &outputs, &run, worker, &mut scratch),
-                Kernel::Show(op) => super::attend_show(op, &inputs, &outputs, &run, worker, &mut scratch),
-                Kernel::Store(op) => super::store(op, &inputs, &run, worker),
+                Kernel::Attend(op) => super::attend((op, false), call, &mut scratch),
+                Kernel::Grad(op) => super::attend_grad(op, call, &mut scratch),
+                Kernel::Show(op) => super::attend_show(op, call, &mut scratch),
+                Kernel::Store(op) => super::store(op, call),
             }
         }
     });
