@@ -86,7 +86,7 @@ impl Moments {
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn norm(op: &Norm, narrowed: Option<RowFormat>, call: Call<'_>) {
+pub(super) unsafe fn norm(op: &Norm, quantized: Option<RowFormat>, call: Call<'_>) {
     let (x, gamma, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let beta = call.inputs.get(2).map_or(std::ptr::null(), |beta| beta.data.cast_const());
     over_rows(call.worker, y.rows, y.width, |rows| {
@@ -96,91 +96,91 @@ pub(super) unsafe fn norm(op: &Norm, narrowed: Option<RowFormat>, call: Call<'_>
             // SAFETY: `isa` is this machine's; these rows lie within x and y, γ and β are as wide as a part, and nobody
             // else writes these rows.
             unsafe {
-                let (x, to) = (x.data.add(at), y.data.add(at));
+                let (x, y) = (x.data.add(at), y.data.add(at));
                 let (parts, size) = (some.len() * op.parts, gamma.width);
-                dispatch!(call.run.isa, |L| norm_parts::<L>(op, (x, to), (gamma.data, beta), (parts, size)));
+                let parts = Parts { x, y, gamma: gamma.data, beta, parts, size };
+                dispatch!(call.run.isa, |L| parts.norm::<L>(op));
             }
             // While they are near.
-            if let Some(kind) = narrowed {
+            if let Some(format) = quantized {
                 let to = call.outputs[1].data;
                 // SAFETY: as above; the planner gave the second output its size.
                 some.for_each(|row| unsafe {
-                    kind.run_row(call.run.isa, (y.rows, y.width), (y.data, to), row);
+                    format.run_row(call.run.isa, (y.rows, y.width), (y.data, to), row);
                 });
             }
         }
     });
 }
 
-/// Norms `parts` parts of `size` numbers; a null `beta` is none.
-///
-/// # Safety
-/// The machine has `L`'s instructions; `x` and `y` hold the parts, `gamma` and `beta` `size` numbers.
-#[inline(always)]
-unsafe fn norm_parts<L: Lanes>(
-    op: &Norm,
-    (x, y): (*const f32, *mut f32),
-    (gamma, beta): (*const f32, *const f32),
-    (parts, size): (usize, usize),
-) {
-    // Moments are long chains of operations. Those of several parts, one after the other, are computed at the same time.
-    let mut moments = [Moments { near: 0.0, rest: 0.0, inverse: 0.0 }; AT_ONCE];
-    for first in (0..parts).step_by(AT_ONCE) {
-        let some = AT_ONCE.min(parts - first);
-        // SAFETY: these parts lie within x and y; columns stay below `size`.
-        unsafe {
-            for (part, moments) in moments[..some].iter_mut().enumerate() {
-                *moments = self::moments::<L>(op, x.add((first + part) * size), size);
-            }
-            for (part, moments) in moments[..some].iter().enumerate() {
-                let at = (first + part) * size;
-                apply::<L>(moments, (x.add(at), y.add(at)), (gamma, beta), size);
-            }
-        }
-    }
-}
-
-/// Norms one part.
-///
-/// # Safety
-/// As for [`norm_parts`].
-#[inline(always)]
-unsafe fn apply<L: Lanes>(
-    moments: &Moments,
-    (x, y): (*const f32, *mut f32),
-    (gamma, beta): (*const f32, *const f32),
+/// So many parts of `size` numbers, and what they are normed by. A null `beta` is none.
+#[derive(Clone, Copy)]
+struct Parts {
+    x: *const f32,
+    y: *mut f32,
+    gamma: *const f32,
+    beta: *const f32,
+    parts: usize,
     size: usize,
-) {
-    let mut j = 0;
-    // SAFETY: the caller's promise; columns stay below `size`.
-    unsafe {
-        while j + LANES <= size {
-            apply_some::<L>(moments, (x.add(j), y.add(j)), (gamma, beta), (j, LANES));
-            j += LANES;
-        }
-        if j < size {
-            apply_some::<L>(moments, (x.add(j), y.add(j)), (gamma, beta), (j, size - j));
-        }
-    }
 }
 
-/// Norms `some` numbers of a part, from column `j` on.
-///
-/// # Safety
-/// As for [`norm_parts`].
-#[inline(always)]
-unsafe fn apply_some<L: Lanes>(
-    moments: &Moments,
-    (x, y): (*const f32, *mut f32),
-    (gamma, beta): (*const f32, *const f32),
-    (j, some): (usize, usize),
-) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        let n = moments.normed(load::<L>(x, some));
-        let gain = load::<L>(gamma.add(j), some);
-        let bias = if beta.is_null() { L::zero() } else { load::<L>(beta.add(j), some) };
-        store(n.fma(gain, bias), y, some);
+impl Parts {
+    /// Norms all parts.
+    ///
+    /// # Safety
+    /// The machine has `L`'s instructions; x and y hold the parts, γ and β `size` numbers.
+    #[inline(always)]
+    unsafe fn norm<L: Lanes>(&self, op: &Norm) {
+        let Self { x, parts, size, .. } = *self;
+        // Moments are long chains of operations. Those of several parts are computed at the same time.
+        let mut moments = [Moments { near: 0.0, rest: 0.0, inverse: 0.0 }; AT_ONCE];
+        for first in (0..parts).step_by(AT_ONCE) {
+            let some = AT_ONCE.min(parts - first);
+            // SAFETY: these parts lie within x and y; columns stay below `size`.
+            unsafe {
+                for (part, moments) in moments[..some].iter_mut().enumerate() {
+                    *moments = self::moments::<L>(op, x.add((first + part) * size), size);
+                }
+                for (part, moments) in moments[..some].iter().enumerate() {
+                    self.apply::<L>(moments, first + part);
+                }
+            }
+        }
+    }
+
+    /// Norms one part.
+    ///
+    /// # Safety
+    /// As for [`Parts::norm`].
+    #[inline(always)]
+    unsafe fn apply<L: Lanes>(&self, moments: &Moments, part: usize) {
+        let whole = self.size / LANES * LANES;
+        // SAFETY: the caller's promise; columns stay below `size`.
+        unsafe {
+            for column in (0..whole).step_by(LANES) {
+                self.apply_some::<L>(moments, part, column, LANES);
+            }
+            if whole < self.size {
+                self.apply_some::<L>(moments, part, whole, self.size - whole);
+            }
+        }
+    }
+
+    /// Norms `some` numbers of a part, from a column on.
+    ///
+    /// # Safety
+    /// As for [`Parts::norm`].
+    #[inline(always)]
+    unsafe fn apply_some<L: Lanes>(&self, moments: &Moments, part: usize, column: usize, some: usize) {
+        let Self { x, y, gamma, beta, size, .. } = *self;
+        let at = part * size + column;
+        // SAFETY: the caller's promise.
+        unsafe {
+            let n = moments.normed(load::<L>(x.add(at), some));
+            let gain = load::<L>(gamma.add(column), some);
+            let bias = if beta.is_null() { L::zero() } else { load::<L>(beta.add(column), some) };
+            store(n.fma(gain, bias), y.add(at), some);
+        }
     }
 }
 
@@ -220,10 +220,10 @@ pub(super) unsafe fn norm_grad(op: &NormGrad, call: Call<'_>) {
             // else writes them.
             unsafe {
                 let at = part * size;
-                let flows =
-                    (x.data.add(at).cast_const(), gamma.data.cast_const(), dy.data.add(at).cast_const());
+                let (x, gamma, dy) = (x.data.add(at), gamma.data, dy.data.add(at));
                 let row = kept.data.add(part * MOMENTS).cast::<Moments>();
-                *row = dispatch!(call.run.isa, |L| input_grad::<L>(&op.norm, flows, dx.data.add(at), size));
+                let dx = dx.data.add(at);
+                *row = dispatch!(call.run.isa, |L| input_grad::<L>(&op.norm, x, gamma, dy, dx, size));
             }
         }
     });
@@ -237,23 +237,17 @@ pub(super) unsafe fn norm_grad(op: &NormGrad, call: Call<'_>) {
         // SAFETY: `isa` is this machine's; all moments were written before the barrier; columns stay below `size`, and
         // nobody else writes them.
         unsafe {
-            let from = (x.data.cast_const(), dy.data.cast_const(), kept.data.cast::<Moments>().cast_const());
-            let to = (call.outputs[1].data, dbeta);
-            let mut j = columns.start;
-            while j < columns.end {
-                let some = (ABREAST * LANES).min(columns.end - j);
-                if some == ABREAST * LANES {
-                    dispatch!(call.run.isa, |L| weight_grads::<L, ABREAST>(
-                        from,
-                        to,
-                        (j, some),
-                        (parts, size)
-                    ));
-                    j += some;
+            let (dgamma, moments) = (call.outputs[1].data, kept.data.cast());
+            let grads = WeightGrads { x: x.data, dy: dy.data, moments, dgamma, dbeta, parts, size };
+            let mut column = columns.start;
+            while column < columns.end {
+                let left = columns.end - column;
+                if left >= ABREAST * LANES {
+                    dispatch!(call.run.isa, |L| grads.run::<L, ABREAST>(column, LANES));
+                    column += ABREAST * LANES;
                 } else {
-                    let some = some.min(LANES);
-                    dispatch!(call.run.isa, |L| weight_grads::<L, 1>(from, to, (j, some), (parts, size)));
-                    j += some;
+                    dispatch!(call.run.isa, |L| grads.run::<L, 1>(column, left.min(LANES)));
+                    column += left.min(LANES);
                 }
             }
         }
@@ -265,7 +259,9 @@ pub(super) unsafe fn norm_grad(op: &NormGrad, call: Call<'_>) {
 #[inline(always)]
 unsafe fn input_grad<L: Lanes>(
     norm: &Norm,
-    (x, gamma, dy): (*const f32, *const f32, *const f32),
+    x: *const f32,
+    gamma: *const f32,
+    dy: *const f32,
     dx: *mut f32,
     size: usize,
 ) -> Moments {
@@ -290,36 +286,45 @@ unsafe fn input_grad<L: Lanes>(
     }
 }
 
-/// dγ and, where it is not null, dβ of the `some` columns from `j` on, sixteen in each of `V` registers.
-///
-/// # Safety
-/// The machine has `L`'s instructions; x and dy hold `parts · size` numbers, there are `parts` moments, and the columns
-/// are below `size`; they are fewer than sixteen only in one register.
-#[inline(always)]
-unsafe fn weight_grads<L: Lanes, const V: usize>(
-    (x, dy, moments): (*const f32, *const f32, *const Moments),
-    (dgamma, dbeta): (*mut f32, *mut f32),
-    (j, some): (usize, usize),
-    (parts, size): (usize, usize),
-) {
-    let some = if V == 1 { some } else { LANES };
-    // SAFETY: the caller's promise.
-    unsafe {
-        let (mut gain, mut bias) = ([L::zero(); V], [L::zero(); V]);
-        for part in 0..parts {
-            let row = *moments.add(part);
-            for v in 0..V {
-                let at = part * size + j + v * LANES;
-                let n = row.normed(load::<L>(x.add(at), some));
-                let back = load::<L>(dy.add(at), some);
-                gain[v] = back.fma(n, gain[v]);
-                bias[v] = bias[v] + back;
+/// dγ and, where it is not null, dβ.
+struct WeightGrads {
+    x: *const f32,
+    dy: *const f32,
+    /// Those of every part.
+    moments: *const Moments,
+    dgamma: *mut f32,
+    dbeta: *mut f32,
+    parts: usize,
+    size: usize,
+}
+
+impl WeightGrads {
+    /// Those of some columns from one on, `some` in each of `V` registers.
+    ///
+    /// # Safety
+    /// The machine has `L`'s instructions; x and dy hold `parts · size` numbers, there are `parts` moments, and the columns
+    /// are below `size`; `some` is sixteen, or less in one register.
+    #[inline(always)]
+    unsafe fn run<L: Lanes, const V: usize>(&self, column: usize, some: usize) {
+        let some = if V == 1 { some } else { LANES };
+        // SAFETY: the caller's promise.
+        unsafe {
+            let (mut gain, mut bias) = ([L::zero(); V], [L::zero(); V]);
+            for part in 0..self.parts {
+                let row = *self.moments.add(part);
+                for v in 0..V {
+                    let at = part * self.size + column + v * LANES;
+                    let n = row.normed(load::<L>(self.x.add(at), some));
+                    let back = load::<L>(self.dy.add(at), some);
+                    gain[v] = back.fma(n, gain[v]);
+                    bias[v] = bias[v] + back;
+                }
             }
-        }
-        for v in 0..V {
-            store(gain[v], dgamma.add(j + v * LANES), some);
-            if !dbeta.is_null() {
-                store(bias[v], dbeta.add(j + v * LANES), some);
+            for v in 0..V {
+                store(gain[v], self.dgamma.add(column + v * LANES), some);
+                if !self.dbeta.is_null() {
+                    store(bias[v], self.dbeta.add(column + v * LANES), some);
+                }
             }
         }
     }
