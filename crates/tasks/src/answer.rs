@@ -78,7 +78,11 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If the model marks no answers, or a question leaves no room for its context.
-    pub fn answer(&self, pairs: &[(&str, &str)], options: &Answer) -> Result<Vec<Vec<Found>>, Error> {
+    pub fn answer(
+        &self,
+        pairs: &[(impl AsRef<str>, impl AsRef<str>)],
+        options: &Answer,
+    ) -> Result<Vec<Vec<Found>>, Error> {
         self.needs("answer", "a head for answers", |_| marks_answers(self.checkpoint()))?;
         if options.longest == 0 || options.top == 0 {
             let option = if options.top == 0 { "top" } else { "longest" };
@@ -91,6 +95,7 @@ impl TextEncoder {
         let limit = self.longest().map_or(options.window, |longest| longest.min(options.window));
         let mut windows = Vec::new();
         for (pair, (question, context)) in pairs.iter().enumerate() {
+            let (question, context) = (question.as_ref(), context.as_ref());
             let tokens = self.tokenizer().encode_pair(question, context, Special::Add)?;
             if !tokens.parts.contains(&Some(Part::Second)) {
                 let (what, hint) =
@@ -118,7 +123,7 @@ impl TextEncoder {
                 let spans = scores.best(tokens, options);
                 found[*pair].extend(spans.into_iter().map(|(first, last, score)| {
                     let (bytes, chars) = stretch(tokens, first, last);
-                    Found::at(pairs[*pair].1, bytes, chars, score)
+                    Found::at(pairs[*pair].1.as_ref(), bytes, chars, score)
                 }));
             },
         )?;

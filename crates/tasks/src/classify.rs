@@ -49,10 +49,15 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If the model has no classes, or an input is too long.
-    pub fn classify(&self, inputs: &[Input<'_>], options: &Classify) -> Result<Vec<Vec<Label>>, Error> {
+    pub fn classify<'t>(
+        &self,
+        inputs: &[impl Into<Input<'t>> + Copy],
+        options: &Classify,
+    ) -> Result<Vec<Vec<Label>>, Error> {
         self.needs("classify", "a head for classes", |head| matches!(head, Head::Classes { .. }))?;
         let problem = self.problem()?;
-        let encodings = self.encode(inputs, options.long, self.longest())?;
+        let inputs: Vec<Input<'_>> = inputs.iter().map(|&input| input.into()).collect();
+        let encodings = self.encode(&inputs, options.long, self.longest())?;
         let names = &self.checkpoint().labels;
         let mut results = Vec::with_capacity(inputs.len());
         self.run(

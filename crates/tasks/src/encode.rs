@@ -19,6 +19,12 @@ impl<'t> From<&'t str> for Input<'t> {
     }
 }
 
+impl<'t> From<&'t String> for Input<'t> {
+    fn from(text: &'t String) -> Self {
+        Self::One(text)
+    }
+}
+
 impl<'t> From<(&'t str, &'t str)> for Input<'t> {
     fn from((first, second): (&'t str, &'t str)) -> Self {
         Self::Pair(first, second)

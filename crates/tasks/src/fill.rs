@@ -49,13 +49,13 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If the model guesses no words, or a text has no blank or is too long.
-    pub fn fill(&self, texts: &[&str], options: &Fill) -> Result<Vec<Vec<Blank>>, Error> {
+    pub fn fill(&self, texts: &[impl AsRef<str>], options: &Fill) -> Result<Vec<Vec<Blank>>, Error> {
         self.needs("fill", "a head for masked words", |head| matches!(head, Head::Words { .. }))?;
         let Some(mask) = self.tokenizer().special().mask.filter(|_| self.reads_both_ways()) else {
             let needs = "a head for masked words";
             return Err(Error::Head { task: "fill", needs, has: "no token for blanks" });
         };
-        let inputs: Vec<Input<'_>> = texts.iter().map(|&text| Input::One(text)).collect();
+        let inputs: Vec<Input<'_>> = texts.iter().map(|text| Input::One(text.as_ref())).collect();
         let encodings = self.encode(&inputs, options.long, self.longest())?;
         let blanks: Vec<Vec<usize>> = encodings.iter().map(|text| places(text, mask)).collect();
         if let Some(text) = blanks.iter().position(Vec::is_empty) {

@@ -48,13 +48,17 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If the model scores no words, or a text is too long or too short.
-    pub fn score(&self, inputs: &[Input<'_>], long: Long) -> Result<Vec<Likelihood>, Error> {
+    pub fn score<'t>(
+        &self,
+        inputs: &[impl Into<Input<'t>> + Copy],
+        long: Long,
+    ) -> Result<Vec<Likelihood>, Error> {
         let words = |head: &Head| matches!(head, Head::Words { .. } | Head::Adaptive { .. });
         self.needs("score", "a head for words", words)?;
         let (sequences, questions, tokens) = (Vec::new(), Vec::new(), Vec::new());
         let mut asking = Asking { encoder: self, long, sequences, questions, tokens };
-        for (text, input) in inputs.iter().enumerate() {
-            asking.add(text, input)?;
+        for (text, &input) in inputs.iter().enumerate() {
+            asking.add(text, &input.into())?;
         }
         let Asking { sequences, questions, tokens, .. } = asking;
         let mut logs: Vec<Vec<(usize, f32)>> = inputs.iter().map(|_| Vec::new()).collect();

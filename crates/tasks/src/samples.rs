@@ -16,8 +16,8 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If a text has nothing in it.
-    pub fn samples(&self, texts: &[&str]) -> Result<Vec<Sequence>, Error> {
-        let inputs: Vec<Input<'_>> = texts.iter().map(|&text| Input::One(text)).collect();
+    pub fn samples(&self, texts: &[impl AsRef<str>]) -> Result<Vec<Sequence>, Error> {
+        let inputs: Vec<Input<'_>> = texts.iter().map(|text| Input::One(text.as_ref())).collect();
         let longest = self.longest().unwrap_or(LONGEST).min(LONGEST);
         let encoded = self.encode(&inputs, Long::Cut, Some(longest))?;
         let sample = |(index, text)| {
@@ -46,7 +46,7 @@ impl TextGenerator {
     ///
     /// # Errors
     /// If a text has nothing in it.
-    pub fn samples(&self, texts: &[&str], tell: &mut dyn FnMut()) -> Result<Vec<Sequence>, Error> {
+    pub fn samples(&self, texts: &[impl AsRef<str>], tell: &mut dyn FnMut()) -> Result<Vec<Sequence>, Error> {
         let mut options = Generate { long: Long::Cut, ..self.default_options() };
         let decoding = &mut options.decoding;
         (decoding.beams, decoding.groups, decoding.returns) = (1, 1, 1);

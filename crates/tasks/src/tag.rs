@@ -69,9 +69,10 @@ impl TextEncoder {
     ///
     /// # Errors
     /// If the model has no tags, or a text is too long.
-    pub fn tag(&self, texts: &[&str], options: &Tag) -> Result<Vec<Vec<Entity>>, Error> {
+    pub fn tag(&self, texts: &[impl AsRef<str>], options: &Tag) -> Result<Vec<Vec<Entity>>, Error> {
+        let texts: Vec<&str> = texts.iter().map(AsRef::as_ref).collect();
         let mut results = Vec::with_capacity(texts.len());
-        self.each_token(texts, options.long, |index, tokens| {
+        self.each_token(&texts, options.long, |index, tokens| {
             let units = merge(tokens, options.merge);
             results.push(entities(&units, texts[index], &self.checkpoint().labels, options.merge));
         })?;

@@ -1,10 +1,10 @@
 //! A model with its tokenizer: text in, numbers out.
 
-use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use glassformer_engine::{Asked, Forward, Passes, Sequence};
-use glassformer_families::{Checkpoint, global_rows};
+use glassformer_families::{Checkpoint, embedding_folder, global_rows, open_for_embedding};
 use glassformer_formula::{Formula, Head, Input as Rows};
 use glassformer_graph::{Backend, Rows as Kind};
 use glassformer_tokens::{Encoding, Part, Tokenizer};
@@ -18,24 +18,46 @@ const ROWS: usize = 2048;
 /// At most so many scores of words are computed at once: 128 MB of them.
 const SCORES: usize = 1 << 25;
 
-/// A model with its tokenizer, prepared once and used for many texts. Threads can share it; one batch runs at a time.
+/// A model with its tokenizer, prepared once and used for many texts: it embeds, classifies, tags, answers, fills blanks and scores.
+/// Threads can share it; one batch runs at a time.
 pub struct TextEncoder {
-    checkpoint: Checkpoint,
     tokenizer: Tokenizer,
+    backend: Arc<dyn Backend>,
+    runs: Runs,
+    /// Where the model lies, if it was opened from there.
+    path: Option<PathBuf>,
+    /// The same model with what makes one vector of a text, once that was asked for.
+    embedder: OnceLock<Runs>,
+}
+
+/// A model that runs over batches of sequences.
+pub(crate) struct Runs {
+    pub checkpoint: Checkpoint,
     passes: Mutex<Passes>,
 }
 
 impl TextEncoder {
-    /// Opens the model at `path`, to be run by `backend`.
+    /// Opens the model at `path`, to be run by `backend`. The modules that sentence-transformers puts after a model are read when
+    /// [`TextEncoder::embed`] is called first.
     ///
     /// # Errors
     /// If the checkpoint or its tokenizer cannot be opened, or do not belong together.
     pub fn open(path: impl AsRef<Path>, backend: Arc<dyn Backend>) -> Result<Self, Error> {
         let path = path.as_ref();
-        Self::new(crate::open(path)?, crate::tokenizer(path)?, backend)
+        let described = ["config.json", "formula.toml"].iter().any(|name| path.join(name).exists());
+        let folder = if described { path.to_owned() } else { embedding_folder(path)? };
+        let checkpoint = match crate::open(&folder) {
+            Ok(checkpoint) => checkpoint,
+            // Its configuration may name a decoder or a head that sentences do without, and the files lack.
+            Err(error) => {
+                open_for_embedding(path).ok().filter(|_| path.join("modules.json").exists()).ok_or(error)?
+            }
+        };
+        let encoder = Self::new(checkpoint, crate::tokenizer(&folder)?, backend)?;
+        Ok(Self { path: Some(path.to_owned()), ..encoder })
     }
 
-    /// A checkpoint with its tokenizer.
+    /// A checkpoint with its tokenizer. It embeds if it was opened for that; see [`open_for_embedding`].
     ///
     /// # Errors
     /// If they do not belong together, or the model cannot be lowered.
@@ -50,13 +72,29 @@ impl TextEncoder {
                 return Err(Error::Vocabulary { tokens, rows });
             }
         }
-        let passes = Mutex::new(Passes::new(&checkpoint.model, backend)?);
-        Ok(Self { checkpoint, tokenizer, passes })
+        let runs = Runs::new(checkpoint, &backend)?;
+        Ok(Self { tokenizer, backend, runs, path: None, embedder: OnceLock::new() })
+    }
+
+    /// The model whose output is one vector of a text.
+    pub(crate) fn embedder(&self) -> Result<&Runs, Error> {
+        if self.checkpoint().embedding.is_some() {
+            return Ok(&self.runs);
+        }
+        if let Some(embedder) = self.embedder.get() {
+            return Ok(embedder);
+        }
+        let Some(path) = &self.path else {
+            let needs = "what makes one vector of a text";
+            return Err(Error::Head { task: "embed", needs, has: "rows: open it for embedding" });
+        };
+        let embedder = Runs::new(open_for_embedding(path)?, &self.backend)?;
+        Ok(self.embedder.get_or_init(|| embedder))
     }
 
     /// The model, and what its configuration says.
     pub fn checkpoint(&self) -> &Checkpoint {
-        &self.checkpoint
+        &self.runs.checkpoint
     }
 
     /// Its tokenizer.
@@ -66,7 +104,7 @@ impl TextEncoder {
 
     /// How many tokens it can read at once, special ones included, where there is a limit.
     pub fn longest(&self) -> Option<usize> {
-        longest(&self.checkpoint, Some(&self.tokenizer))
+        longest(self.checkpoint(), Some(&self.tokenizer))
     }
 
     /// What the model reads of `input`: its tokens, and the sequence that they are a part of. A model of sentences reads its usual
@@ -90,7 +128,7 @@ impl TextEncoder {
 
     /// Whether the model marks the first and the last token of an answer: by a head for that, or by two tags that mean it.
     pub fn marks_answers(&self) -> bool {
-        marks_answers(&self.checkpoint)
+        marks_answers(self.checkpoint())
     }
 
     /// Runs `texts` in batches and hands each its rows of the output `name`: all of those that the head was asked about, or the
@@ -111,6 +149,44 @@ impl TextEncoder {
 
     /// Runs `sequences` in batches and hands each its rows of the output `name`.
     pub(crate) fn run_sequences(
+        &self,
+        sequences: &[Sequence],
+        name: &str,
+        take: impl FnMut(usize, &[f32]),
+    ) -> Result<(), Error> {
+        self.runs.run(sequences, name, take)
+    }
+
+    /// How many rows the head is asked about in one batch.
+    pub(crate) fn most_asked(&self) -> usize {
+        self.runs.most_asked()
+    }
+
+    /// A text as the model reads it.
+    pub(crate) fn sequence(&self, text: &Encoding, asked: Asked) -> Result<Sequence, Error> {
+        self.runs.sequence(text, asked)
+    }
+
+    /// Refuses a model whose head is not the one that `task` needs.
+    pub(crate) fn needs(
+        &self,
+        task: &'static str,
+        needs: &'static str,
+        right: impl Fn(&Head) -> bool,
+    ) -> Result<(), Error> {
+        let head = &self.checkpoint().model.formula().head;
+        if right(head) { Ok(()) } else { Err(Error::Head { task, needs, has: describe(head) }) }
+    }
+}
+
+impl Runs {
+    fn new(checkpoint: Checkpoint, backend: &Arc<dyn Backend>) -> Result<Self, Error> {
+        let passes = Mutex::new(Passes::new(&checkpoint.model, backend.clone())?);
+        Ok(Self { checkpoint, passes })
+    }
+
+    /// Runs `sequences` in batches and hands each its rows of the output `name`.
+    pub fn run(
         &self,
         sequences: &[Sequence],
         name: &str,
@@ -144,7 +220,7 @@ impl TextEncoder {
     }
 
     /// How many rows the head is asked about in one batch: its scores are as many as the vocabulary for each.
-    pub(crate) fn most_asked(&self) -> usize {
+    fn most_asked(&self) -> usize {
         match self.checkpoint.model.formula().head {
             Head::Words { .. } | Head::Adaptive { .. } => {
                 let words = vocabulary(self.checkpoint.model.formula()).unwrap_or(1);
@@ -155,7 +231,7 @@ impl TextEncoder {
     }
 
     /// A text as the model reads it.
-    pub(crate) fn sequence(&self, text: &Encoding, asked: Asked) -> Result<Sequence, Error> {
+    pub fn sequence(&self, text: &Encoding, asked: Asked) -> Result<Sequence, Error> {
         let formula = self.checkpoint.model.formula();
         let ids = text.ids.clone();
         if formula.source.is_none() {
@@ -168,17 +244,6 @@ impl TextEncoder {
         let mut sequence = Sequence { source: ids, types, global, asked, ..Sequence::default() };
         crate::complete(&mut sequence, &self.checkpoint)?;
         Ok(sequence)
-    }
-
-    /// Refuses a model whose head is not the one that `task` needs.
-    pub(crate) fn needs(
-        &self,
-        task: &'static str,
-        needs: &'static str,
-        right: impl Fn(&Head) -> bool,
-    ) -> Result<(), Error> {
-        let head = &self.checkpoint.model.formula().head;
-        if right(head) { Ok(()) } else { Err(Error::Head { task, needs, has: describe(head) }) }
     }
 }
 

@@ -182,7 +182,7 @@ impl TextGenerator {
     /// If an option makes no sense, or a prompt is empty or too long.
     pub fn generate(
         &self,
-        prompts: &[&str],
+        prompts: &[impl AsRef<str>],
         options: &Generate,
         tell: &mut Tell<'_>,
     ) -> Result<Vec<Vec<GeneratedText>>, Error> {
@@ -190,9 +190,9 @@ impl TextGenerator {
     }
 
     /// Texts as tokens.
-    pub(crate) fn prompts(&self, texts: &[&str]) -> Result<Vec<Vec<u32>>, Error> {
-        let ids = |(text, prompt): (usize, &&str)| {
-            let ids = self.tokenizer.encode(prompt, Special::Add)?.ids;
+    pub(crate) fn prompts(&self, texts: &[impl AsRef<str>]) -> Result<Vec<Vec<u32>>, Error> {
+        let ids = |(text, prompt): (usize, _)| {
+            let ids = self.tokenizer.encode(AsRef::<str>::as_ref(prompt), Special::Add)?.ids;
             if ids.is_empty() {
                 let what = "there is nothing in it".to_owned();
                 return Err(Error::Text { text, what, hint: "give a text to begin with".to_owned() });

@@ -55,7 +55,7 @@ impl TextGenerator {
     ///
     /// # Errors
     /// If the model is no encoder-decoder, does not know a language, or a sentence is too long.
-    pub fn translate(&self, texts: &[&str], options: &Translate) -> Result<Vec<String>, Error> {
+    pub fn translate(&self, texts: &[impl AsRef<str>], options: &Translate) -> Result<Vec<String>, Error> {
         if !self.reads_source() {
             let needs = "an encoder and a decoder";
             return Err(Error::Head { task: "translate", needs, has: "a decoder alone; try chat" });
@@ -69,7 +69,7 @@ impl TextGenerator {
         let mut layouts = Vec::new();
         for (text, whole) in texts.iter().enumerate() {
             let mut layout = Vec::new();
-            for line in whole.split('\n') {
+            for line in whole.as_ref().split('\n') {
                 let mut laid = Vec::new();
                 for piece in self.pieces(line, options.split)? {
                     laid.push(match piece {
@@ -263,7 +263,7 @@ impl TextGenerator {
     ///
     /// # Errors
     /// If the model is no encoder-decoder, or a text is too long.
-    pub fn summarize(&self, texts: &[&str], options: &Generate) -> Result<Vec<String>, Error> {
+    pub fn summarize(&self, texts: &[impl AsRef<str>], options: &Generate) -> Result<Vec<String>, Error> {
         if !self.reads_source() {
             let needs = "an encoder and a decoder";
             return Err(Error::Head { task: "summarize", needs, has: "a decoder alone; try chat" });
@@ -271,11 +271,10 @@ impl TextGenerator {
         let params = self.checkpoint().config.get("task_specific_params");
         let prefix =
             params.and_then(|params| params.get("summarization")?.get("prefix")?.as_str()).unwrap_or("");
-        let text = |text: &&str| {
-            if text.starts_with(prefix) { (*text).to_owned() } else { format!("{prefix}{text}") }
+        let text = |text: &str| {
+            if text.starts_with(prefix) { text.to_owned() } else { format!("{prefix}{text}") }
         };
-        let texts: Vec<String> = texts.iter().map(text).collect();
-        let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+        let texts: Vec<String> = texts.iter().map(|given| text(given.as_ref())).collect();
         let mut options = options.clone();
         options.decoding.returns = 1;
         let written = self.generate(&texts, &options, &mut silent)?;

@@ -56,7 +56,7 @@ fn sentences_become_the_vectors_of_the_reference() {
     ];
     for (name, texts, first, similar) in cases {
         let folder = asset(name);
-        let encoder = TextEncoder::open_for_embedding(&folder, Arc::new(Cpu::new(2))).unwrap();
+        let encoder = TextEncoder::open(&folder, Arc::new(Cpu::new(2))).unwrap();
         let vectors = encoder.embed(&texts, &Embed::default()).unwrap();
         for (found, expected) in vectors[0].iter().zip(first) {
             close(*found, expected, 2e-6);

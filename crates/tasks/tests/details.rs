@@ -70,7 +70,7 @@ fn a_model_of_sentences_may_lie_in_the_folder_of_its_first_module() {
     let modules = r#"[{"path": "0_Transformer", "type": "sentence_transformers.models.Transformer"},
                       {"path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}]"#;
     fs::write(folder.join("modules.json"), modules).unwrap();
-    let encoder = TextEncoder::open_for_embedding(&folder, Arc::new(Cpu::new(1))).unwrap();
+    let encoder = TextEncoder::open(&folder, Arc::new(Cpu::new(1))).unwrap();
     assert_eq!(encoder.embed(&["a cat"], &Embed::default()).unwrap().len(), 1);
     fs::remove_dir_all(&folder).unwrap();
 }

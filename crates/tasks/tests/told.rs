@@ -96,7 +96,7 @@ fn vectors_are_cut_and_prompts_left_out_as_the_files_say() {
     let mut seen = 0;
     for (at, case) in cases().iter().enumerate().filter(|(_, case)| case.get("texts").is_some()) {
         let folder = changed(case["folder"].as_str().unwrap(), ("vectors", at), &case["files"]);
-        let encoder = TextEncoder::open_for_embedding(&folder.0, Arc::new(Cpu::new(1))).unwrap();
+        let encoder = TextEncoder::open(&folder.0, Arc::new(Cpu::new(1))).unwrap();
         let texts: Vec<&str> =
             case["texts"].as_array().unwrap().iter().map(|text| text.as_str().unwrap()).collect();
         let found = encoder.embed(&texts, &Embed::default()).unwrap();
@@ -116,7 +116,7 @@ fn functions_that_are_not_known_are_refused_by_name() {
         let files = json!({"config.json": {"sentence_transformers": {"activation_fn": name}}});
         let folder = changed("classes-rank", ("refused", 0), &files);
         let encoder = TextEncoder::open(&folder.0, Arc::new(Cpu::new(1))).unwrap();
-        encoder.classify(&["a cat".into()], &Classify::default()).map(drop)
+        encoder.classify(&["a cat"], &Classify::default()).map(drop)
     };
     for name in ["torch.nn.modules.activation.Mish", "their.own.Sigmoid", "Sigmoid", "torch"] {
         let Err(Error::Option { what, .. }) = classify(json!(name)) else { panic!("{name}") };
@@ -129,9 +129,7 @@ fn functions_that_are_not_known_are_refused_by_name() {
 fn keys_beside_the_model_that_mean_nothing_here_are_refused_by_name() {
     let open = |keys: Value| {
         let folder = changed("sentences", ("keys", 0), &json!({"config_sentence_transformers.json": keys}));
-        TextEncoder::open_for_embedding(&folder.0, Arc::new(Cpu::new(1)))
-            .map(drop)
-            .map_err(|error| error.to_string())
+        TextEncoder::open(&folder.0, Arc::new(Cpu::new(1))).map(drop).map_err(|error| error.to_string())
     };
     for (keys, named) in [
         (json!({"truncate_dim": 0}), "truncate_dim is 0"),
@@ -150,7 +148,7 @@ fn a_prompt_that_leaves_no_room_is_an_error() {
         "1_Pooling/config.json": {"include_prompt": false},
     });
     let folder = changed("sentences", ("room", 0), &files);
-    let encoder = TextEncoder::open_for_embedding(&folder.0, Arc::new(Cpu::new(1))).unwrap();
+    let encoder = TextEncoder::open(&folder.0, Arc::new(Cpu::new(1))).unwrap();
     let options = Embed { prompt: Prompt::Named("long".to_owned()), long: Long::Cut };
     assert!(matches!(encoder.embed(&["a dog"], &options), Err(Error::Text { text: 0, .. })));
 }

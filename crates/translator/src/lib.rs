@@ -65,7 +65,7 @@ impl Translator {
     ///
     /// # Errors
     /// If a sentence is far too long.
-    pub fn translate(&self, text: &str) -> Result<String, Error> {
+    pub fn translate(&self, text: impl AsRef<str>) -> Result<String, Error> {
         let options = Translate { generate: self.generator.default_options(), ..Translate::default() };
         Ok(self.translate_all(&[text], &options)?.remove(0))
     }
@@ -74,8 +74,12 @@ impl Translator {
     ///
     /// # Errors
     /// If an option makes no sense, it asks for other languages, or a sentence is far too long.
-    pub fn translate_all(&self, texts: &[&str], options: &Translate) -> Result<Vec<String>, Error> {
-        let all: Vec<Vec<Part<'_>>> = texts.iter().map(|text| parts(text)).collect();
+    pub fn translate_all(
+        &self,
+        texts: &[impl AsRef<str>],
+        options: &Translate,
+    ) -> Result<Vec<String>, Error> {
+        let all: Vec<Vec<Part<'_>>> = texts.iter().map(|text| parts(text.as_ref())).collect();
         let (mut owners, mut english) = (Vec::new(), Vec::new());
         for (at, text) in all.iter().enumerate() {
             for part in text {

@@ -2,7 +2,7 @@
 
 use glassformer::explain::{Detail, Follow, Followed, Terminal, Walkthrough, json, worked_example};
 use glassformer::formula::Head;
-use glassformer::{TextEncoder, TextGenerator, tasks};
+use glassformer::{TextEncoder, TextGenerator, families, tasks};
 
 use crate::args::Explain;
 use crate::console::{Console, language, result, width};
@@ -79,7 +79,10 @@ fn open(args: &Explain, console: &Console) -> Result<Opened, Failure> {
     let backend = std::sync::Arc::new(console.exact_backend());
     let encoder = match formula.head {
         // What such a model is for is a vector of the text: pooled as its files say.
-        Head::Rows => TextEncoder::open_for_embedding(&path, backend)?,
+        Head::Rows => {
+            let tokenizer = tasks::tokenizer(families::embedding_folder(&path)?)?;
+            TextEncoder::new(families::open_for_embedding(&path)?, tokenizer, backend)?
+        }
         Head::Words { .. }
         | Head::Adaptive { .. }
         | Head::Classes { .. }
