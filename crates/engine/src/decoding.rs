@@ -134,6 +134,43 @@ impl Sampling {
     }
 }
 
+impl Sampling {
+    /// Divides scores by this.
+    #[must_use]
+    pub fn temperature(mut self, temperature: f64) -> Self {
+        self.temperature = temperature;
+        self
+    }
+
+    /// Keeps so many of the likeliest tokens; 0 keeps all.
+    #[must_use]
+    pub fn top_k(mut self, top_k: usize) -> Self {
+        self.top_k = top_k;
+        self
+    }
+
+    /// Keeps the likeliest tokens that together have this probability.
+    #[must_use]
+    pub fn top_p(mut self, top_p: f64) -> Self {
+        self.top_p = top_p;
+        self
+    }
+
+    /// Leaves out tokens with less than this share of the likeliest one's probability.
+    #[must_use]
+    pub fn min_p(mut self, min_p: f64) -> Self {
+        self.min_p = min_p;
+        self
+    }
+
+    /// Draws with this seed.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+}
+
 impl Default for Sampling {
     fn default() -> Self {
         Self {
@@ -214,6 +251,108 @@ impl Decoding {
     /// Whether scores are led away from others.
     pub fn is_guided(&self) -> bool {
         self.guidance != 1.0
+    }
+}
+
+/// Options one after the other. Every field is public as well.
+///
+/// ```
+/// use glassformer_engine::{Decoding, Sampling};
+///
+/// let search = Decoding::greedy(Some(2), 100).beams(4).length_penalty(0.6);
+/// let story = Decoding::default().max_new_tokens(200).sampling(Sampling::default().temperature(0.8).top_p(0.95).seed(7));
+/// assert_eq!((search.beams, story.sampling.map(|sampling| sampling.seed)), (4, Some(7)));
+/// ```
+impl Decoding {
+    /// Writes at most so many tokens.
+    #[must_use]
+    pub fn max_new_tokens(mut self, max_new_tokens: usize) -> Self {
+        self.max_new_tokens = Some(max_new_tokens);
+        self
+    }
+
+    /// Does not end before so many tokens.
+    #[must_use]
+    pub fn min_new_tokens(mut self, min_new_tokens: usize) -> Self {
+        self.min_new_tokens = Some(min_new_tokens);
+        self
+    }
+
+    /// Searches with so many beams; see [`Decoding::beams`](#structfield.beams).
+    #[must_use]
+    pub fn beams(mut self, beams: usize) -> Self {
+        self.beams = beams;
+        self
+    }
+
+    /// Divides the score of a beam by its length to this power.
+    #[must_use]
+    pub fn length_penalty(mut self, length_penalty: f64) -> Self {
+        self.length_penalty = length_penalty;
+        self
+    }
+
+    /// Returns so many sequences.
+    #[must_use]
+    pub fn returns(mut self, returns: usize) -> Self {
+        self.returns = returns;
+        self
+    }
+
+    /// Draws tokens as `sampling` says, instead of taking the likeliest.
+    #[must_use]
+    pub fn sampling(mut self, sampling: Sampling) -> Self {
+        self.sampling = Some(sampling);
+        self
+    }
+
+    /// Leads scores away from those without the prompt.
+    #[must_use]
+    pub fn guidance(mut self, guidance: f64) -> Self {
+        self.guidance = guidance;
+        self
+    }
+
+    /// Divides the scores of tokens that have occurred.
+    #[must_use]
+    pub fn repetition_penalty(mut self, repetition_penalty: f64) -> Self {
+        self.repetition_penalty = repetition_penalty;
+        self
+    }
+
+    /// Lets no run of so many tokens occur twice.
+    #[must_use]
+    pub fn no_repeat_ngram(mut self, no_repeat_ngram: usize) -> Self {
+        self.no_repeat_ngram = no_repeat_ngram;
+        self
+    }
+
+    /// Begins a target with this token, where there is an encoder.
+    #[must_use]
+    pub fn start(mut self, start: u32) -> Self {
+        self.start = Some(start);
+        self
+    }
+
+    /// Ends a text at this token, too.
+    #[must_use]
+    pub fn end(mut self, end: u32) -> Self {
+        self.end.push(end);
+        self
+    }
+
+    /// Ends a text at this run of tokens, too.
+    #[must_use]
+    pub fn stop(mut self, stop: Vec<u32>) -> Self {
+        self.stop.push(stop);
+        self
+    }
+
+    /// Tells the log-probability of each token, and so many of the likeliest others.
+    #[must_use]
+    pub fn logprobs(mut self, logprobs: usize) -> Self {
+        self.logprobs = Some(logprobs);
+        self
     }
 }
 

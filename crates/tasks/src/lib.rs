@@ -57,5 +57,5 @@ pub use likelihood::Likelihood;
 pub use open::{chat_template, complete, open, tokenizer};
 pub use tag::{Entity, Merge, Tag};
 pub use text_encoder::{TextEncoder, question_rows};
-pub use text_generator::{Files, Generate, GeneratedText, Tell, TextGenerator, silent};
+pub use text_generator::{Files, Generate, GeneratedText, Tell, TextGenerator, TextStream, silent};
 pub use translate::{Split, Translate};

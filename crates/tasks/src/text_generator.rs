@@ -1,10 +1,11 @@
 //! A model that writes, with its tokenizer: text in, text out, piece by piece.
 
+use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use glassformer_engine::{Decoding, Event, Finish, Generated, Generator, Request, Room};
+use glassformer_engine::{Decoding, Event, Finish, Generated, Generator, Request, Room, Sampling, Session};
 use glassformer_families::{self as families, Checkpoint, Generation, generation};
 use glassformer_graph::Backend;
 use glassformer_tokens::{ChatTemplate, Special, Tokenizer};
@@ -50,7 +51,8 @@ pub struct Files {
     pub weights: &'static [(&'static str, &'static [u8])],
 }
 
-/// How text is written. [`TextGenerator::default_options`] gives what the model's files say, to be changed.
+/// How text is written. [`TextGenerator::default_options`] gives what the model's files say, to be changed: by its methods, or field by
+/// field.
 #[derive(Clone, Debug, Default)]
 pub struct Generate {
     /// How tokens are chosen.
@@ -65,6 +67,43 @@ pub struct Generate {
     /// What is done with a source or a prompt that is too long. A prompt loses its beginning: what is written goes on from its
     /// end.
     pub long: Long,
+}
+
+impl Generate {
+    /// Writes at most so many tokens.
+    #[must_use]
+    pub fn max_new_tokens(mut self, most: usize) -> Self {
+        self.decoding = self.decoding.max_new_tokens(most);
+        self
+    }
+
+    /// Searches with so many beams; 1 takes the likeliest token at each step.
+    #[must_use]
+    pub fn beams(mut self, beams: usize) -> Self {
+        self.decoding = self.decoding.beams(beams);
+        self
+    }
+
+    /// Draws tokens as `sampling` says.
+    #[must_use]
+    pub fn sampling(mut self, sampling: Sampling) -> Self {
+        self.decoding = self.decoding.sampling(sampling);
+        self
+    }
+
+    /// Ends a text where `stop` comes, which is not part of it.
+    #[must_use]
+    pub fn stop(mut self, stop: impl Into<String>) -> Self {
+        self.stop.push(stop.into());
+        self
+    }
+
+    /// Cuts a source or a prompt that is too long, instead of refusing it.
+    #[must_use]
+    pub fn truncate(mut self) -> Self {
+        self.long = Long::Cut;
+        self
+    }
 }
 
 /// What was written.
@@ -202,6 +241,15 @@ impl TextGenerator {
         texts.iter().enumerate().map(ids).collect()
     }
 
+    /// Writes one text and gives it piece by piece, as an iterator. Dropping it ends the work.
+    ///
+    /// # Errors
+    /// If an option makes no sense, or the prompt is empty or too long.
+    pub fn stream(&self, prompt: impl AsRef<str>, options: &Generate) -> Result<TextStream<'_>, Error> {
+        let writing = Writing::new(self, self.prompts(&[prompt])?, options)?;
+        Ok(TextStream { writing, pieces: VecDeque::new() })
+    }
+
     /// The same, from tokens.
     pub(crate) fn write(
         &self,
@@ -209,47 +257,11 @@ impl TextGenerator {
         options: &Generate,
         tell: &mut Tell<'_>,
     ) -> Result<Vec<Vec<GeneratedText>>, Error> {
-        let requests: Vec<Request> = prompts
-            .into_iter()
-            .enumerate()
-            .map(|(text, ids)| self.request(text, ids, options))
-            .collect::<Result<_, _>>()?;
-        let prompts: Vec<Vec<u32>> = requests.iter().map(|request| request.prompt.clone()).collect();
-        let generator = self.generator(&requests)?;
-        let mut session = generator.session();
-        for request in requests {
-            session.submit(request).map_err(of_text)?;
+        let mut writing = Writing::new(self, prompts, options)?;
+        while !writing.session.is_idle() {
+            writing.step(tell)?;
         }
-        let mut held: Vec<Held> =
-            prompts.iter().map(|ids| self.held(ids, &options.stop)).collect::<Result<_, _>>()?;
-        let mut answers: Vec<Vec<GeneratedText>> = prompts.iter().map(|_| Vec::new()).collect();
-        while !session.is_idle() {
-            for event in session.step()? {
-                match event {
-                    Event::Token { request, sequence: 0, token } => {
-                        let piece = held[request].push(&self.tokenizer, token.id)?;
-                        if !piece.is_empty() && tell(request, &piece).is_break() && session.cancel(request) {
-                            answers[request] = vec![held[request].broken_off()];
-                        }
-                    }
-                    Event::Token { .. } => {}
-                    Event::Done { request, outputs } => {
-                        let written = |output| self.written(&prompts[request], output, &options.stop);
-                        answers[request] = outputs.into_iter().map(written).collect::<Result<_, _>>()?;
-                        let rest = match answers[request].first() {
-                            // Which beam is the best is known only now, so nothing of it was told.
-                            Some(best) if held[request].is_empty() => best.text.clone(),
-                            Some(_) | None => held[request].rest(&self.tokenizer)?,
-                        };
-                        if !rest.is_empty() {
-                            let _ = tell(request, &rest);
-                        }
-                    }
-                    Event::Failed { error, .. } => return Err(of_text(error)),
-                }
-            }
-        }
-        Ok(answers)
+        Ok(writing.answers)
     }
 
     /// A request of the engine's for the tokens of text number `text`.
@@ -379,6 +391,100 @@ impl TextGenerator {
         text += &held.rest(&self.tokenizer)?;
         let Generated { ids, score, finish, logprobs, .. } = output;
         Ok(GeneratedText { text, ids, score, finish, logprobs })
+    }
+}
+
+/// Texts that are being written.
+struct Writing<'g> {
+    generator: &'g TextGenerator,
+    stop: Vec<String>,
+    prompts: Vec<Vec<u32>>,
+    session: Session,
+    /// What turns the tokens of each text into pieces of it.
+    held: Vec<Held>,
+    answers: Vec<Vec<GeneratedText>>,
+}
+
+impl<'g> Writing<'g> {
+    fn new(generator: &'g TextGenerator, prompts: Vec<Vec<u32>>, options: &Generate) -> Result<Self, Error> {
+        let request = |(text, ids)| generator.request(text, ids, options);
+        let requests: Vec<Request> =
+            prompts.into_iter().enumerate().map(request).collect::<Result<_, _>>()?;
+        let prompts: Vec<Vec<u32>> = requests.iter().map(|request| request.prompt.clone()).collect();
+        let mut session = generator.generator(&requests)?.session();
+        for request in requests {
+            session.submit(request).map_err(of_text)?;
+        }
+        let held = prompts.iter().map(|ids| generator.held(ids, &options.stop)).collect::<Result<_, _>>()?;
+        let answers = prompts.iter().map(|_| Vec::new()).collect();
+        Ok(Self { generator, stop: options.stop.clone(), prompts, session, held, answers })
+    }
+
+    /// Takes one step, and tells what it wrote.
+    fn step(&mut self, tell: &mut Tell<'_>) -> Result<(), Error> {
+        for event in self.session.step()? {
+            match event {
+                Event::Token { request, sequence: 0, token } => {
+                    let piece = self.held[request].push(&self.generator.tokenizer, token.id)?;
+                    let stops = !piece.is_empty() && tell(request, &piece).is_break();
+                    if stops && self.session.cancel(request) {
+                        self.answers[request] = vec![self.held[request].broken_off()];
+                    }
+                }
+                Event::Token { .. } => {}
+                Event::Done { request, outputs } => {
+                    let prompt = &self.prompts[request];
+                    let written = |output| self.generator.written(prompt, output, &self.stop);
+                    self.answers[request] = outputs.into_iter().map(written).collect::<Result<_, _>>()?;
+                    let rest = match self.answers[request].first() {
+                        // Which beam is the best is known only now, so nothing of it was told.
+                        Some(best) if self.held[request].is_empty() => best.text.clone(),
+                        Some(_) | None => self.held[request].rest(&self.generator.tokenizer)?,
+                    };
+                    if !rest.is_empty() {
+                        let _ = tell(request, &rest);
+                    }
+                }
+                Event::Failed { error, .. } => return Err(of_text(error)),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A text that is being written: an iterator over its pieces. Beams come all at once.
+pub struct TextStream<'g> {
+    writing: Writing<'g>,
+    pieces: VecDeque<String>,
+}
+
+impl Iterator for TextStream<'_> {
+    type Item = Result<String, Error>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while self.pieces.is_empty() && !self.writing.session.is_idle() {
+            let mut keep = |_: usize, piece: &str| {
+                self.pieces.push_back(piece.to_owned());
+                ControlFlow::Continue(())
+            };
+            if let Err(error) = self.writing.step(&mut keep) {
+                return Some(Err(error));
+            }
+        }
+        self.pieces.pop_front().map(Ok)
+    }
+}
+
+impl TextStream<'_> {
+    /// Writes the rest, and gives all of it, the best first.
+    ///
+    /// # Errors
+    /// If the model cannot run.
+    pub fn finish(mut self) -> Result<Vec<GeneratedText>, Error> {
+        while !self.writing.session.is_idle() {
+            self.writing.step(&mut silent)?;
+        }
+        Ok(self.writing.answers.remove(0))
     }
 }
 
