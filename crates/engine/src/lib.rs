@@ -18,6 +18,7 @@ mod request;
 mod search;
 mod session;
 
+#[doc(hidden)] // for `glassformer bench`
 pub use bench::{Bench, Kind, Workload};
 pub use decoding::{Decoding, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKENS, Problem, Sampling};
 pub use error::Error;

@@ -1,11 +1,124 @@
-//! A Transformer engine that runs, trains and shows every kind of Transformer from one description.
+//! Transformer models in Rust: run them, train them, and see every number that they compute.
 //!
-//! A [`Formula`] says what a Transformer is, a [`Model`] adds weights, a backend such as [`Cpu`] runs it: [`Forward`] over
-//! whole sequences, [`Generator`] word by word, [`Trainer`] to learn, [`Trace`] to see every number on the way.
+//! Glassformer needs no C compiler, no Python and, once it is built, no network. It reads models as they are published: BERT and its
+//! relatives, GPT-2, LLaMA, Qwen, Gemma, T5, BART, Marian and more, from Hugging Face folders (safetensors or PyTorch), GGUF files and
+//! CTranslate2. Results equal the reference implementation's, token for token, whatever the batch and the number of threads.
+//!
+//! # Five things to do
+//!
+//! **Translate** with the model that is part of the library (feature `translator`):
+//!
+//! ```
+//! # #[cfg(feature = "translator")] {
+//! let translator = glassformer::translator()?; // English into Chinese
+//! assert_eq!(translator.translate("Hello")?, "你好");
+//! # }
+//! # Ok::<(), glassformer::Error>(())
+//! ```
+//!
+//! **Embed** texts, or classify them, tag names, fill blanks and answer questions, with a [`TextEncoder`]:
+//!
+//! ```
+//! use glassformer::{TextEncoder, backend, tasks::Embed};
+//!
+//! # let folder = "../../fixtures/tasks/sentences"; /*
+//! let folder = "models/all-MiniLM-L6-v2";
+//! # */
+//! let encoder = TextEncoder::open(folder, backend())?;
+//! let vectors = encoder.embed(&["The cat sat.", "A cat was sitting."], &Embed::default())?;
+//! assert_eq!(vectors.len(), 2);
+//! # Ok::<(), glassformer::Error>(())
+//! ```
+//!
+//! **Generate** text piece by piece, or translate, summarise and chat, with a [`TextGenerator`]:
+//!
+//! ```
+//! use glassformer::{TextGenerator, backend};
+//!
+//! # let folder = "../../fixtures/tasks/story"; /*
+//! let folder = "models/stories15m";
+//! # */
+//! let generator = TextGenerator::open(folder, backend())?;
+//! let options = generator.default_options().max_new_tokens(12);
+//! for piece in generator.stream("Once upon a time", &options)? {
+//!     print!("{}", piece?);
+//! }
+//! # Ok::<(), glassformer::Error>(())
+//! ```
+//!
+//! **Train** a model on your data (feature `train`). A killed run resumes bit for bit:
+//!
+//! ```
+//! # #[cfg(feature = "train")] {
+//! use glassformer::backend;
+//! use glassformer::train::{Changes, Config, Run};
+//!
+//! # let folder = std::env::temp_dir().join(format!("glassformer-doc-{}", std::process::id()));
+//! # std::fs::create_dir_all(&folder).expect("a folder");
+//! # std::fs::write(folder.join("reviews.tsv"), "A fine cat\tPOSITIVE\nA sad dog\tNEGATIVE\n".repeat(4)).expect("a file");
+//! # let (out, data) = (folder.join("run"), folder.join("reviews.tsv"));
+//! # let (out, data, model) = (out.display(), data.display(), "../../fixtures/tasks/classes");
+//! # let toml = format!(r#"
+//! #     out = "{out}"
+//! #     objective = "classify"
+//! #     model.checkpoint = "{model}"
+//! #     data.train = [{{ path = "{data}" }}]
+//! #     batch.tokens = 64
+//! #     schedule = {{ steps = 2, rate = 3e-5 }}
+//! # "#); /*
+//! let toml = r#"
+//!     out = "runs/reviews"
+//!     objective = "classify"
+//!     model.checkpoint = "models/bert"
+//!     data.train = [{ path = "reviews.tsv" }] # a text, a tab and a label on each line
+//!     batch.tokens = 1024
+//!     schedule = { steps = 500, rate = 3e-5 }
+//! "#;
+//! # */
+//! let config = Config::parse(&toml, "reviews.toml")?;
+//! let mut run = Run::open(config, &*backend(), Changes::Refuse, &mut |event| drop(event))?;
+//! run.go(&|| false, &mut |event| drop(event))?; // then open runs/reviews/model
+//! # std::fs::remove_dir_all(&folder).expect("it goes");
+//! # }
+//! # Ok::<(), glassformer::Error>(())
+//! ```
+//!
+//! **Explain** an answer (feature `explain`): which words looked at which, and every number on the way. A [`Trace`] has the tensors by
+//! name, a [`Walkthrough`] tells them in order, each under its formula:
+//!
+//! ```
+//! # #[cfg(all(feature = "explain", feature = "translator"))] {
+//! use glassformer::explain::{Detail, Follow, Lang, Paint, Terminal};
+//!
+//! let translator = glassformer::translator()?;
+//! let follow = Follow { text: "The cat sat", second: None, max_new_tokens: 8, detail: Detail::Summary };
+//! let followed = follow.written(translator.generator(), &glassformer::Cpu::default())?;
+//! let terminal = Terminal { lang: Lang::English, paint: Paint::Plain, width: 100 };
+//! println!("{}", terminal.render(&followed.walkthrough));
+//! # }
+//! # Ok::<(), glassformer::Error>(())
+//! ```
+//!
+//! # Features
+//!
+//! Without features the library runs models: everything above but what names one.
+//!
+//! | feature | adds |
+//! |---|---|
+//! | `translator` | a translator from English into Chinese, 14 MB in every program that uses it |
+//! | `train` | training, evaluation, and metrics such as BLEU |
+//! | `explain` | traces and walkthroughs |
+//! | `quantize` | writing models in int8 and int4 |
+//! | `hub` | models by name, fetched from Hugging Face's hub into the cache that its own tools use |
+//!
+//! # A model of your own
+//!
+//! A [`Formula`] says what a Transformer is, as data. A [`Model`] adds weights, a [`Backend`] such as [`Cpu`] runs it: [`Forward`] over
+//! whole sequences of token ids, [`Generator`] token by token, `Trainer` to learn.
 //!
 //! ```
 //! use glassformer::formula::named::{Original, original};
-//! use glassformer::{Cpu, Decoding, Finish, Generator, Model, Request, Room, Sequence, Trace, print};
+//! use glassformer::{Cpu, Decoding, Generator, Model, Request, Room, print};
 //!
 //! // A small encoder-decoder, written as its formula.
 //! let formula = original(Original {
@@ -19,33 +132,38 @@
 //! });
 //! assert!(print::unicode(&formula).starts_with("Y = softmax( ○"));
 //!
-//! // Weights drawn from a seed; `Model::open`, of the trait [`Open`], reads them from a folder.
+//! // Weights drawn from a seed; `Model::open`, of the trait `Open`, reads them from a folder.
 //! let model = Model::random(formula, 7)?;
-//! let cpu = Cpu::default();
 //!
 //! // Token ids in, token ids out.
-//! let decoding = Decoding { start: Some(0), ..Decoding::greedy(Some(1), 8) };
+//! let decoding = Decoding::greedy(Some(1), 8).start(0).beams(2);
 //! let requests = vec![Request::source(vec![5, 17, 9], &[], decoding)?];
 //! let room = Room::of(model.formula(), &requests, 1);
-//! let answers = Generator::new(&model, &cpu, room)?.best(requests)?;
-//! assert!(answers[0].ids.len() == 8 || answers[0].finish == Finish::Eos);
-//!
-//! // Every number of a run, by name.
-//! let sequence = Sequence { source: vec![5, 17, 9], target: vec![0], ..Sequence::default() };
-//! let trace = Trace::run(&model, &cpu, &sequence)?;
-//! assert_eq!(trace.get("source.0.attend.probs")?.tensor.shape(), [3, 3, 2]); // queries, keys, heads
-//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! let answers = Generator::new(&model, &Cpu::default(), room)?.best(requests)?;
+//! assert!(answers[0].ids.len() <= 8);
+//! # Ok::<(), glassformer::Error>(())
 //! ```
 //!
-//! What is not re-exported here by itself is below [`formula`], [`graph`], [`model`], [`engine`], [`train`], [`explain`],
-//! [`families`], [`tasks`], [`mod@translator`], [`quantize`], [`metrics`], [`tokens`], [`weights`], [`tensor`] and [`cpu`], one module for each part. With the
-//! feature `hub`, which is on by default, `hub` finds and fetches models by name.
+//! # Where to go next
+//!
+//! - [`tasks`]: what [`TextEncoder`] and [`TextGenerator`] do, with their options.
+//! - [`engine`]: generation from token ids, many requests at once.
+//! - [`formula`]: every variant of a Transformer, and how formulas are printed, read and written.
+//! - [`Error`]: one error for everything, with a kind to match.
+//! - [`tokens`], [`weights`], [`families`], [`model`], [`graph`] and [`cpu`]: the parts beneath.
 #![forbid(unsafe_code)]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
-/// README's snippets compile as they stand.
-#[cfg(doctest)]
+mod error;
+
+use std::sync::Arc;
+
+/// README's snippets compile as they stand, and run.
+#[cfg(all(doctest, feature = "hub", feature = "translator"))]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+pub use error::{Error, ErrorKind};
 
 pub use glassformer_cpu as cpu;
 pub use glassformer_engine as engine;
@@ -87,3 +205,10 @@ pub use glassformer_train::Trainer;
 #[cfg(feature = "translator")]
 pub use glassformer_translator::{Translator, translator};
 pub use glassformer_weights::Weights;
+
+/// What runs models where nothing else is said: the CPU with all its cores, in `f32`.
+///
+/// To choose, write `Arc::new(Cpu::new(threads).with_precision(Precision::Int8))`, or take another [`Backend`].
+pub fn backend() -> Arc<dyn Backend> {
+    Arc::new(Cpu::default())
+}
