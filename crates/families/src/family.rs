@@ -2,6 +2,7 @@
 
 use glassformer_formula::Formula;
 use serde_json::json;
+use strsim::levenshtein;
 
 use crate::{Config, Error, Rule};
 
@@ -121,23 +122,8 @@ pub(crate) fn unknown<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> E
 
 /// The one of `known` most like `name`, if it is like it: at most a third of the letters differ.
 pub fn nearest<'a>(known: impl Iterator<Item = &'a str>, name: &str) -> Option<&'a str> {
-    let all = known.map(|known| (distance(known, name), known));
+    let name: String = name.chars().take(64).collect(); // a file may call itself anything
+    let all = known.map(|known| (levenshtein(known, &name), known));
     let (letters, best) = all.min_by_key(|(letters, _)| *letters)?;
     (3 * letters <= best.chars().count().max(name.chars().count())).then_some(best)
-}
-
-/// How many letters must change to make one name of the other (Levenshtein).
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().take(64).collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(row[j] + 1).min(diagonal + 1);
-        }
-    }
-    row[b.len()]
 }

@@ -1,5 +1,7 @@
 //! Names that are near what was typed.
 
+use strsim::levenshtein;
+
 /// At most this many names are offered.
 const OFFERED: usize = 3;
 
@@ -11,8 +13,8 @@ pub fn near<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'
     for name in known {
         let small = name.to_lowercase();
         // Who forgets or mistakes the organisation means a name all the same.
-        let whole = distance(&typed, &small);
-        let part = distance(&last(&typed), &last(&small));
+        let whole = levenshtein(&typed, &small);
+        let part = levenshtein(&last(&typed), &last(&small));
         let limit = |text: &str| (text.chars().count() / 4).max(1);
         if whole <= limit(&typed) || part <= limit(&last(&typed)) {
             found.push((whole.min(part + 1), name));
@@ -20,22 +22,6 @@ pub fn near<'a>(typed: &str, known: impl IntoIterator<Item = &'a str>) -> Vec<&'
     }
     found.sort_unstable();
     found.into_iter().take(OFFERED).map(|(_, name)| name).collect()
-}
-
-/// How many letters must be put in, left out or changed to come from `a` to `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = row[0];
-        row[0] = i + 1;
-        for (j, y) in b.iter().enumerate() {
-            let change = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = change.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
 }
 
 #[cfg(test)]
