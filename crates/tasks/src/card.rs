@@ -18,16 +18,16 @@ pub struct Card {
     pub kind: String,
     /// Its formula.
     pub formula: Formula,
-    /// How many parameters each part has, and what part that is.
-    pub parts: Vec<(&'static str, usize)>,
+    /// How many parameters each part has.
+    pub parts: Vec<PartSize>,
     /// The tensors of its files.
     pub tensors: Vec<Stored>,
     /// What kind of file they came in.
     pub format: &'static str,
     /// How many tokens it can read at once, where there is a limit.
     pub longest: Option<usize>,
-    /// Bytes that the weights take when prepared, by the dtype that they are prepared in.
-    pub memory: Vec<(&'static str, usize)>,
+    /// How much memory the weights take when prepared, for each type that they can be prepared in.
+    pub memory: Vec<WeightMemory>,
     /// Bytes of keys and values for each token that is generated or read before, where the model generates.
     pub page_bytes: Option<usize>,
     /// Its tokenizer, or why there is none.
@@ -35,7 +35,7 @@ pub struct Card {
     /// The names of its labels, where it has a head with labels.
     pub labels: Vec<String>,
     /// Each task, and what it needs that this model lacks.
-    pub tasks: Vec<(&'static str, Result<(), &'static str>)>,
+    pub tasks: Vec<TaskNeeds>,
 }
 
 /// A tensor as a file holds it.
@@ -47,6 +47,33 @@ pub struct Stored {
     pub dtype: &'static str,
     /// Its shape.
     pub shape: Vec<usize>,
+}
+
+/// A part of a model, such as its attention.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PartSize {
+    /// Its name.
+    pub name: &'static str,
+    /// How many parameters it has.
+    pub parameters: usize,
+}
+
+/// What weights take when prepared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WeightMemory {
+    /// The type that they are prepared in.
+    pub dtype: &'static str,
+    /// How many bytes they take.
+    pub bytes: usize,
+}
+
+/// What a task needs of a model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TaskNeeds {
+    /// Its name.
+    pub task: &'static str,
+    /// What the model lacks for it; nothing where it can do it.
+    pub lacks: Option<&'static str>,
 }
 
 impl Card {
@@ -93,12 +120,12 @@ impl Card {
 
     /// How many parameters there are.
     pub fn parameters(&self) -> usize {
-        self.parts.iter().map(|(_, count)| count).sum()
+        self.parts.iter().map(|part| part.parameters).sum()
     }
 }
 
 /// Parameters by what they do.
-fn parts(parameters: &[Parameter]) -> Vec<(&'static str, usize)> {
+fn parts(parameters: &[Parameter]) -> Vec<PartSize> {
     const PARTS: [&str; 6] = ["embeddings", "attention", "feed-forward", "norms", "pooler", "head"];
     let part = |name: &str| {
         let has = |word: &str| name.split('.').any(|step| step.starts_with(word));
@@ -115,11 +142,12 @@ fn parts(parameters: &[Parameter]) -> Vec<(&'static str, usize)> {
     for Parameter { name, shape } in parameters {
         counts[part(name)] += shape.iter().product::<usize>();
     }
-    PARTS.into_iter().zip(counts).filter(|(_, count)| *count > 0).collect()
+    let part = |(name, parameters)| PartSize { name, parameters };
+    PARTS.into_iter().zip(counts).filter(|(_, count)| *count > 0).map(part).collect()
 }
 
 /// Bytes of the prepared weights: matrices in the dtype, with a scale for each row and a step for each group, everything else in f32.
-fn memory(parameters: &[Parameter]) -> Vec<(&'static str, usize)> {
+fn memory(parameters: &[Parameter]) -> Vec<WeightMemory> {
     let bytes = |matrix: fn(usize, usize) -> usize| {
         let one = |parameter: &Parameter| match parameter.shape[..] {
             [rows, columns] => matrix(rows, columns),
@@ -127,12 +155,13 @@ fn memory(parameters: &[Parameter]) -> Vec<(&'static str, usize)> {
         };
         parameters.iter().map(one).sum()
     };
-    vec![
+    let dtypes = [
         ("f32", bytes(|rows, columns| 4 * rows * columns)),
         ("bf16", bytes(|rows, columns| 2 * rows * columns)),
         ("int8", bytes(|rows, columns| rows * (columns + 4))),
         ("int4", bytes(|rows, columns| rows * (columns.div_ceil(2) + columns.div_ceil(32) + 4))),
-    ]
+    ];
+    dtypes.into_iter().map(|(dtype, bytes)| WeightMemory { dtype, bytes }).collect()
 }
 
 /// Bytes of keys and values that one token leaves behind.
@@ -164,19 +193,19 @@ fn tasks(
     checkpoint: &Checkpoint,
     tokenizer: Option<&Tokenizer>,
     template: Option<&ChatTemplate>,
-) -> Vec<(&'static str, Result<(), &'static str>)> {
+) -> Vec<TaskNeeds> {
     let formula = checkpoint.model.formula();
     let encoder = formula.target.is_none();
     let both = formula.source.is_some() && !encoder;
     let talks = formula.source.is_none() && template.is_some();
     let needs = |there: bool, what: &'static str| if there { Ok(()) } else { Err(what) };
-    let reads = needs(tokenizer.is_some(), "a tokenizer in the folder");
+    let reads: Result<(), &str> = needs(tokenizer.is_some(), "a tokenizer in the folder");
     let masks = tokenizer.is_none_or(|tokenizer| tokenizer.special().mask.is_some());
     let words = matches!(formula.head, Head::Words { .. } | Head::Adaptive { .. });
     let fills = encoder && matches!(formula.head, Head::Words { .. }) && masks;
     let classes = matches!(formula.head, Head::Classes { .. });
     let tags = matches!(formula.head, Head::Tags { .. }) && !marks_answers(checkpoint);
-    vec![
+    let tasks = [
         ("embed", needs(encoder, "an encoder alone").and(reads)),
         ("fill", needs(fills, "an encoder with a head for masked words").and(reads)),
         ("classify", needs(classes, "a head for classes").and(reads)),
@@ -187,5 +216,6 @@ fn tasks(
         ("translate", needs(both, "an encoder and a decoder").and(reads)),
         ("summarize", needs(both, "an encoder and a decoder").and(reads)),
         ("chat", needs(talks, "a decoder alone, and a chat template").and(reads)),
-    ]
+    ];
+    tasks.into_iter().map(|(task, needs)| TaskNeeds { task, lacks: needs.err() }).collect()
 }

@@ -12,9 +12,18 @@ pub struct Chat<'w> {
     generator: &'w TextGenerator,
     options: Generate,
     system: Option<String>,
-    said: Vec<(Role, String)>,
+    said: Vec<Message>,
     /// How many answers there were, those that are forgotten too.
     answers: u64,
+}
+
+/// What somebody said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Who.
+    pub role: Role,
+    /// What.
+    pub text: String,
 }
 
 /// Who says something.
@@ -65,7 +74,7 @@ impl Chat<'_> {
     }
 
     /// What was said.
-    pub fn said(&self) -> &[(Role, String)] {
+    pub fn said(&self) -> &[Message] {
         &self.said
     }
 
@@ -79,11 +88,11 @@ impl Chat<'_> {
         text: &str,
         tell: &mut dyn FnMut(&str) -> ControlFlow<()>,
     ) -> Result<GeneratedText, Error> {
-        self.said.push((Role::User, text.to_owned()));
+        self.said.push(Message { role: Role::User, text: text.to_owned() });
         let answer = self.answer(tell);
         match &answer {
             Ok(written) => {
-                self.said.push((Role::Assistant, written.text.clone()));
+                self.said.push(Message { role: Role::Assistant, text: written.text.clone() });
                 self.answers += 1;
             }
             Err(_) => drop(self.said.pop()),
@@ -93,7 +102,7 @@ impl Chat<'_> {
 
     fn answer(&self, tell: &mut dyn FnMut(&str) -> ControlFlow<()>) -> Result<GeneratedText, Error> {
         let system = self.system.iter().map(|text| ("system", text.as_str()));
-        let said = self.said.iter().map(|(role, text)| (role.name(), text.as_str()));
+        let said = self.said.iter().map(|message| (message.role.name(), message.text.as_str()));
         let conversation = Conversation::new(system.chain(said));
         let Some(template) = self.generator.template() else {
             return Err(Error::Head { task: "chat", needs: "a chat template", has: "none" });

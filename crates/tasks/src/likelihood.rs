@@ -9,11 +9,20 @@ use crate::{Error, Input, Long, TextEncoder};
 /// How likely a text is.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Likelihood {
-    /// Each token that was scored, with the logarithm of its probability given those before it; for encoders, given all
-    /// others (pseudo-likelihood, Salazar et al. 2019).
-    pub tokens: Vec<(u32, f32)>,
+    /// Each token that was scored.
+    pub tokens: Vec<ScoredToken>,
     /// The sum of the logarithms.
     pub total: f64,
+}
+
+/// A token that was scored.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ScoredToken {
+    /// Its id.
+    pub id: u32,
+    /// The logarithm of its probability given those before it; for encoders, given all others (pseudo-likelihood, Salazar et al.
+    /// 2019).
+    pub logprob: f32,
 }
 
 impl Likelihood {
@@ -76,7 +85,8 @@ impl TextEncoder {
             logs.sort_by_key(|(place, _)| *place);
             let logs = logs.into_iter().map(|(_, log)| log);
             let total = logs.clone().map(f64::from).sum();
-            Likelihood { tokens: tokens.into_iter().zip(logs).collect(), total }
+            let scored = |(id, logprob)| ScoredToken { id, logprob };
+            Likelihood { tokens: tokens.into_iter().zip(logs).map(scored).collect(), total }
         };
         Ok(tokens.into_iter().zip(logs).map(likelihood).collect())
     }

@@ -14,14 +14,30 @@ const WHOLE: usize = 96;
 /// How texts are translated.
 #[derive(Clone, Debug, Default)]
 pub struct Translate {
-    /// How tokens are chosen.
-    pub generate: Generate,
+    /// How tokens are chosen; as the model's files say where nothing is given.
+    pub generate: Option<Generate>,
     /// The language of the texts, where the model reads several.
     pub from: Option<String>,
     /// The language to translate into, where the model writes several.
     pub to: Option<String>,
     /// When lines are cut into sentences.
     pub split: Split,
+}
+
+impl Translate {
+    /// Reads this language: a code such as `zh`, or its English name.
+    #[must_use]
+    pub fn from(mut self, language: impl Into<String>) -> Self {
+        self.from = Some(language.into());
+        self
+    }
+
+    /// Writes this language.
+    #[must_use]
+    pub fn to(mut self, language: impl Into<String>) -> Self {
+        self.to = Some(language.into());
+        self
+    }
 }
 
 /// When lines are cut into sentences.
@@ -61,7 +77,7 @@ impl TextGenerator {
             return Err(Error::Head { task: "translate", needs, has: "a decoder alone; try chat" });
         }
         let told = self.told(options.from.as_deref(), options.to.as_deref())?;
-        let mut generate = options.generate.clone();
+        let mut generate = options.generate.clone().unwrap_or_else(|| self.default_options());
         generate.decoding.forced_first = told.first.or(generate.decoding.forced_first);
         generate.decoding.returns = 1;
         let mut sources = Vec::new();

@@ -146,15 +146,15 @@ fn chinese_becomes_english_from_both_folders() {
     for name in ["opus-zh-en", "opus-zh-en/ctranslate2"] {
         let folder = asset(name);
         let generator = TextGenerator::open(&folder, Arc::new(Cpu::new(2))).unwrap();
-        let mut options = Translate { generate: generator.default_options(), ..Translate::default() };
-        options.generate.decoding.beams = 1;
+        let mut options = Translate::default();
+        options.generate = Some(generator.default_options().beams(1));
         let english = generator.translate(&[park, station], &options).unwrap();
         assert_eq!(
             english,
             ["It's a nice day. Let's go for a walk in the park.", "What's the train station?"],
             "{name}"
         );
-        options.generate.decoding.beams = 6;
+        options.generate = Some(generator.default_options().beams(6));
         let english = generator.translate(&[station], &options).unwrap();
         assert_eq!(english, ["Excuse me, where's the train station?"], "{name}");
     }

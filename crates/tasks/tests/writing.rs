@@ -7,7 +7,7 @@ use std::sync::Arc;
 use glassformer_cpu::Cpu;
 use glassformer_engine::Finish;
 use glassformer_tasks::{
-    Error, Files, Generate, Input, Long, Split, TextEncoder, TextGenerator, Translate, silent,
+    Error, Files, Generate, Input, Long, ScoredToken, Split, TextEncoder, TextGenerator, Translate, silent,
 };
 use serde_json::Value;
 
@@ -53,6 +53,11 @@ fn stories_go_on_as_the_reference_tells_them() {
         let wanted: Vec<&str> = list(&expected["texts"]).iter().map(text).collect();
         assert_eq!(texts, wanted);
         assert_eq!(heard, texts[0], "pieces make the text");
+        let stream = || generator.stream(text(&expected["prompt"]), &options).unwrap();
+        assert_eq!(stream().collect::<Result<String, _>>().unwrap(), heard);
+        let mut begun = stream();
+        begun.next();
+        assert_eq!(begun.finish().unwrap(), *written);
     }
 }
 
@@ -132,7 +137,12 @@ fn languages_are_told_by_name() {
     let translate = |expected: &Value, from: &str, to: &str, split: Split| {
         let mut generate = generator.default_options();
         generate.decoding.max_new_tokens = Some(12);
-        let options = Translate { generate, from: Some(from.to_owned()), to: Some(to.to_owned()), split };
+        let options = Translate {
+            generate: Some(generate),
+            from: Some(from.to_owned()),
+            to: Some(to.to_owned()),
+            split,
+        };
         generator.translate(&[text(&expected["text"])], &options)
     };
     for expected in list(&expected["translated"]) {
@@ -224,7 +234,7 @@ fn translate(generator: &TextGenerator, from: Option<&str>, to: Option<&str>) ->
     let [from, to] = [from, to].map(|name| name.map(str::to_owned));
     let mut generate = generator.default_options();
     generate.decoding.max_new_tokens = Some(8);
-    generator.translate(&["Hello"], &Translate { generate, from, to, split: Split::Long })
+    generator.translate(&["Hello"], &Translate { generate: Some(generate), from, to, split: Split::Long })
 }
 
 #[test]
@@ -233,7 +243,7 @@ fn lines_and_blank_lines_stay_where_they_were() {
     let mut generate = generator.default_options();
     generate.decoding.max_new_tokens = Some(5);
     let (from, to) = (Some("en".to_owned()), Some("fr".to_owned()));
-    let options = Translate { generate, from, to, split: Split::Always };
+    let options = Translate { generate: Some(generate), from, to, split: Split::Always };
     let one = |text: &str| generator.translate(&[text], &options).unwrap().remove(0);
     let (cat, dog) = (one("The cat sat."), one("The dog ran!"));
     assert_eq!(one(""), "");
@@ -245,10 +255,10 @@ fn lines_and_blank_lines_stay_where_they_were() {
 
 #[test]
 fn likelihoods_are_the_references() {
-    let close = |found: &[(u32, f32)], expected: &Value| {
+    let close = |found: &[ScoredToken], expected: &Value| {
         let expected: Vec<f32> = list(expected).iter().map(|log| log.as_f64().unwrap() as f32).collect();
         assert_eq!(found.len(), expected.len());
-        for ((_, found), expected) in found.iter().zip(expected) {
+        for (found, expected) in found.iter().map(|token| token.logprob).zip(expected) {
             assert!((found - expected).abs() < 1e-4, "{found} where {expected} was expected");
         }
     };
@@ -269,7 +279,7 @@ fn likelihoods_are_the_references() {
     // An encoder scores each word given all others.
     let found = encoder("fill").score(&[Input::One("The cat sat.")], Long::Refuse).unwrap();
     assert_eq!(found[0].tokens.len(), 4);
-    assert!(found[0].tokens.iter().all(|(_, log)| log.is_finite() && *log < 0.0));
+    assert!(found[0].tokens.iter().all(|token| token.logprob.is_finite() && token.logprob < 0.0));
     assert!(matches!(encoder("tags").score(&[Input::One("cat")], Long::Refuse), Err(Error::Head { .. })));
 }
 

@@ -133,7 +133,7 @@ impl Evaluate {
             generate.decoding.beams = beams;
         }
         generate.long = Long::Cut;
-        let options = Translate { generate, split: Split::Never, ..Translate::default() };
+        let options = Translate { generate: Some(generate), split: Split::Never, ..Translate::default() };
         let mut written = Vec::new();
         for chunk in texts.chunks(TOGETHER) {
             let borrowed: Vec<&str> = chunk.iter().map(String::as_str).collect();

@@ -66,8 +66,7 @@ impl Translator {
     /// # Errors
     /// If a sentence is far too long.
     pub fn translate(&self, text: impl AsRef<str>) -> Result<String, Error> {
-        let options = Translate { generate: self.generator.default_options(), ..Translate::default() };
-        Ok(self.translate_all(&[text], &options)?.remove(0))
+        Ok(self.translate_all(&[text], &Translate::default())?.remove(0))
     }
 
     /// Translates several texts together, which is faster, and with options.

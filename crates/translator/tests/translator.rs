@@ -53,8 +53,7 @@ fn every_text_ends_and_is_not_much_longer_than_its_source() {
 fn texts_come_out_the_same_together_alone_and_from_several_threads() {
     let translator = translator().expect("it opens");
     let texts = ["Hello", "She is reading a book in the garden.", "😀", "Where do you live?\nI live here."];
-    let options = Translate { generate: translator.generator().default_options(), ..Translate::default() };
-    let together = translator.translate_all(&texts, &options).expect("they translate");
+    let together = translator.translate_all(&texts, &Translate::default()).expect("they translate");
     thread::scope(|scope| {
         for (text, expected) in texts.iter().zip(&together) {
             let translator = &translator;

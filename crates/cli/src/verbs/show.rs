@@ -1,7 +1,7 @@
 //! `glassformer show`: a model's card.
 
 use glassformer::formula::print;
-use glassformer::tasks::Card;
+use glassformer::tasks::{Card, PartSize, Stored, TaskNeeds, WeightMemory};
 use serde_json::{Value, json};
 
 use crate::args::Show as Args;
@@ -24,7 +24,7 @@ fn text(card: &Card, tensors: bool) -> String {
         line("kind", card.kind.clone());
     }
     line("formula", print::unicode(&card.formula));
-    let parts = card.parts.iter().map(|(part, count)| format!("{part} {}", short(*count)));
+    let parts = card.parts.iter().map(|part| format!("{} {}", part.name, short(part.parameters)));
     line("parameters", format!("{}: {}", short(card.parameters()), parts.collect::<Vec<_>>().join(" · ")));
     line("tensors", format!("{} in {}: {}", card.tensors.len(), card.format, dtypes(card)));
     line(
@@ -35,14 +35,14 @@ fn text(card: &Card, tensors: bool) -> String {
     if !card.labels.is_empty() {
         line("labels", labels(&card.labels));
     }
-    let memory = card.memory.iter().map(|(dtype, bytes)| format!("{dtype} {}", megabytes(*bytes)));
+    let memory = card.memory.iter().map(|memory| format!("{} {}", memory.dtype, megabytes(memory.bytes)));
     line("memory", memory.collect::<Vec<_>>().join(" · "));
     if let Some(bytes) = card.page_bytes {
         line("", format!("and {:.1} kB of keys and values for each token", bytes as f64 / 1e3));
     }
-    for (index, (task, needs)) in card.tasks.iter().enumerate() {
+    for (index, TaskNeeds { task, lacks }) in card.tasks.iter().enumerate() {
         let name = if index == 0 { "tasks" } else { "" };
-        line(name, needs.map_or_else(|needs| format!("– {task} needs {needs}"), |()| format!("✓ {task}")));
+        line(name, lacks.map_or_else(|| format!("✓ {task}"), |lacks| format!("– {task} needs {lacks}")));
     }
     if tensors {
         lines.push("\n".to_owned());
@@ -101,12 +101,10 @@ fn megabytes(bytes: usize) -> String {
 }
 
 fn json(card: &Card) -> Value {
-    let pairs = |list: &[(&'static str, usize)]| -> Value {
-        list.iter().map(|(name, number)| ((*name).to_owned(), Value::from(*number))).collect()
-    };
-    let tensor =
-        |t: &glassformer::tasks::Stored| json!({ "name": t.name, "dtype": t.dtype, "shape": t.shape });
-    let task = |(task, needs): &(&'static str, Result<(), &'static str>)| json!({ "task": task, "possible": needs.is_ok(), "needs": needs.err() });
+    let part = |part: &PartSize| (part.name.to_owned(), Value::from(part.parameters));
+    let memory = |memory: &WeightMemory| (memory.dtype.to_owned(), Value::from(memory.bytes));
+    let tensor = |t: &Stored| json!({ "name": t.name, "dtype": t.dtype, "shape": t.shape });
+    let task = |TaskNeeds { task, lacks }: &TaskNeeds| json!({ "task": task, "possible": lacks.is_none(), "needs": lacks });
     let tokenizer = match &card.tokenizer {
         Ok(tokenizer) => json!({ "tokens": tokenizer.vocabulary().len() }),
         Err(why) => json!({ "missing": why }),
@@ -116,13 +114,13 @@ fn json(card: &Card) -> Value {
         "kind": card.kind,
         "formula": print::unicode(&card.formula),
         "parameters": card.parameters(),
-        "parts": pairs(&card.parts),
+        "parts": card.parts.iter().map(part).collect::<Value>(),
         "format": card.format,
         "tensors": card.tensors.iter().map(tensor).collect::<Vec<_>>(),
         "longest": card.longest,
         "tokenizer": tokenizer,
         "labels": card.labels,
-        "memory": pairs(&card.memory),
+        "memory": card.memory.iter().map(memory).collect::<Value>(),
         "page_bytes": card.page_bytes,
         "tasks": card.tasks.iter().map(task).collect::<Vec<_>>(),
     })

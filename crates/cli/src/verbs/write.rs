@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::ops::ControlFlow;
 
 use glassformer::TextGenerator;
-use glassformer::tasks::{self, GeneratedText, Likelihood};
+use glassformer::tasks::{self, GeneratedText, Likelihood, ScoredToken};
 use serde_json::{Value, json};
 
 use super::tasks::{each, each_of, inputs, long};
@@ -42,7 +42,7 @@ fn translation(
         args::Split::Always => tasks::Split::Always,
         args::Split::Never => tasks::Split::Never,
     };
-    Ok(tasks::Translate { generate, from: args.from.clone(), to: args.to.clone(), split })
+    Ok(tasks::Translate { generate: Some(generate), from: args.from.clone(), to: args.to.clone(), split })
 }
 
 pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {
@@ -71,13 +71,15 @@ pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
         let perplexity = found.perplexity();
         let mut lines =
             vec![format!("{perplexity:.4}  {:.4}  {} tokens  {text}", found.total, found.tokens.len())];
+        let one =
+            |scored: &ScoredToken| format!("  {:.4}  {}  {}", scored.logprob, scored.id, token(scored.id));
         if args.tokens {
-            lines.extend(found.tokens.iter().map(|(id, log)| format!("  {log:.4}  {id}  {}", token(*id))));
+            lines.extend(found.tokens.iter().map(one));
         }
         lines
     };
     let value = |found: &Likelihood| {
-        let one = |(id, log): &(u32, f32)| json!({ "id": id, "text": token(*id), "logprob": number(*log) });
+        let one = |scored: &ScoredToken| json!({ "id": scored.id, "text": token(scored.id), "logprob": number(scored.logprob) });
         json!({
             "perplexity": found.perplexity(),
             "log_likelihood": found.total,
