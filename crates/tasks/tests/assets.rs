@@ -146,16 +146,17 @@ fn chinese_becomes_english_from_both_folders() {
     for name in ["opus-zh-en", "opus-zh-en/ctranslate2"] {
         let folder = asset(name);
         let generator = TextGenerator::open(&folder, Arc::new(Cpu::new(2))).unwrap();
-        let mut options = Translate::default();
-        options.generate = Some(generator.default_options().beams(1));
-        let english = generator.translate(&[park, station], &options).unwrap();
+        let with = |beams| {
+            let generate = generator.default_options().beams(beams);
+            Translate { generate: Some(generate), ..Translate::default() }
+        };
+        let english = generator.translate(&[park, station], &with(1)).unwrap();
         assert_eq!(
             english,
             ["It's a nice day. Let's go for a walk in the park.", "What's the train station?"],
             "{name}"
         );
-        options.generate = Some(generator.default_options().beams(6));
-        let english = generator.translate(&[station], &options).unwrap();
+        let english = generator.translate(&[station], &with(6)).unwrap();
         assert_eq!(english, ["Excuse me, where's the train station?"], "{name}");
     }
 }
