@@ -7,10 +7,10 @@ use thiserror::Error;
 /// [`Error::kind`] says what to do about it in a program; the text is for people, and says what to do, too.
 ///
 /// ```
-/// use glassformer::{ErrorKind, TextEncoder, cpu};
+/// use glassformer::{ErrorKind, TextEncoder, backend};
 ///
 /// fn open(folder: &str) -> Result<TextEncoder, glassformer::Error> {
-///     Ok(TextEncoder::open(folder, cpu())?)
+///     Ok(TextEncoder::open(folder, backend())?)
 /// }
 ///
 /// let error = open("no/such/folder").err().expect("there is none");

@@ -63,7 +63,7 @@
 //! #     objective = "classify"
 //! #     model.checkpoint = "{model}"
 //! #     data.train = [{{ path = "{data}" }}]
-//! #     batch.tokens = 64
+//! #     batch.tokens = 1024
 //! #     schedule = {{ steps = 2, rate = 3e-5 }}
 //! # "#); /*
 //! let toml = r#"

@@ -1,8 +1,11 @@
 //! What people type first comes out as a Chinese reader would accept, and everything else ends, sensibly.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::thread;
 
-use glassformer_tasks::{Error, Translate};
+use glassformer_cpu::{Cpu, Precision};
+use glassformer_tasks::{Error, TextGenerator, Translate};
 use glassformer_translator::{FILES, translator};
 
 #[test]
@@ -60,6 +63,17 @@ fn texts_come_out_the_same_together_alone_and_from_several_threads() {
             scope.spawn(move || assert_eq!(&translator.translate(text).expect("it translates"), expected));
         }
     });
+}
+
+/// The index named scales, which are no tensors of their own once the shards are read.
+#[test]
+fn the_folder_that_it_was_made_from_opens_as_the_same_model() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("model");
+    let backend = Arc::new(Cpu::default().with_precision(Precision::Stored));
+    let generator = TextGenerator::open(folder, backend).expect("it opens");
+    let text = "She is reading a book in the garden.";
+    let expected = translator().expect("it opens").translate(text).expect("it translates");
+    assert_eq!(generator.translate(&[text], &Translate::default()).expect("it translates"), [expected]);
 }
 
 #[test]

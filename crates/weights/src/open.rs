@@ -12,6 +12,8 @@ use crate::contents::Contents;
 use crate::error::clip;
 use crate::json::{LONGEST, Unique};
 use crate::map::Map;
+use crate::scheme::SCALE;
+use crate::stored::Stored;
 use crate::weights::Format;
 use crate::{Error, Weights, ctranslate2, gguf, safetensors, torch};
 
@@ -227,7 +229,13 @@ fn stays_inside(shard: &str) -> bool {
 /// Checks that what an index promises is there. Tensors that it does not mention are kept, as the reference
 /// implementation keeps them.
 fn check(weights: &Weights, index: &Index) -> Result<(), Error> {
-    match index.places.iter().find(|(name, _)| !weights.tensors.contains_key(name)) {
+    // Scales of weights in few bits are tensors of the file, and part of another one here.
+    let is_scale = |name: &str| {
+        let coded = name.strip_suffix(SCALE).and_then(|name| weights.tensors.get(name));
+        coded.is_some_and(Stored::is_scaled)
+    };
+    let is_there = |name: &String| weights.tensors.contains_key(name) || is_scale(name);
+    match index.places.iter().find(|(name, _)| !is_there(name)) {
         None => Ok(()),
         Some((name, shard)) => {
             Err(Error::NotInShard { path: index.path.clone(), name: clip(name), shard: clip(shard) })

@@ -21,6 +21,8 @@ pub const CODING: &str = "glassformer.coding";
 pub const NAMES: &str = "glassformer.names";
 /// What [`NAMES`] says where they are our own, whatever the configuration beside the file.
 pub const OURS: &str = "ours";
+/// What stands behind a tensor's name in that of its scales.
+pub(crate) const SCALE: &str = ".scale";
 /// The type of weights in eight bits, which is no block.
 pub const INT8: &str = "int8";
 /// The type of weights in four bits.
@@ -117,5 +119,5 @@ impl<'a> Scheme<'a> {
 
 /// The name of the scales of the tensor `name`.
 pub fn scale_of(name: &str) -> String {
-    format!("{name}.scale")
+    format!("{name}{SCALE}")
 }

@@ -20,6 +20,13 @@ pub(crate) struct Stored {
     scaling: Scaling,
 }
 
+impl Stored {
+    /// Whether its numbers are scaled by another tensor.
+    pub(crate) fn is_scaled(&self) -> bool {
+        self.scale.is_some()
+    }
+}
+
 /// What is done with a scale.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Scaling {
