@@ -62,7 +62,7 @@
 //! #     out = "{out}"
 //! #     objective = "classify"
 //! #     model.checkpoint = "{model}"
-//! #     data.train = [{{ path = "{data}" }}]
+//! #     data = {{ train = [{{ path = "{data}" }}], length = 32 }}
 //! #     batch.tokens = 1024
 //! #     schedule = {{ steps = 2, rate = 3e-5 }}
 //! # "#); /*
