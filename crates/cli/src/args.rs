@@ -89,6 +89,9 @@ pub struct Globals {
     /// How many threads compute; all cores if not given
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]
     pub threads: Option<u16>,
+    /// What computes; auto: the fastest device that can
+    #[arg(long, global = true, value_enum)]
+    pub device: Option<Device>,
     /// The precision of weights and products; stored: as few bits as the file has; auto: stored for quantised models and for
     /// GGUF files that write text, else f32
     #[arg(long, global = true, value_enum)]
@@ -129,6 +132,13 @@ pub enum Dtype {
     Int8,
     Int4,
     Stored,
+}
+
+/// What computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Device {
+    Auto,
+    Cpu,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

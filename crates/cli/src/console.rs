@@ -3,13 +3,14 @@
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use std::thread::available_parallelism;
 
 use glassformer::explain::{Lang, Paint};
 use glassformer::weights::{Format, scheme};
 use glassformer::{Backend, Cpu, Precision, Weights};
 
-use crate::args::{Color, Dtype, Globals, Language};
+use crate::args::{Color, Device, Dtype, Globals, Language};
 use crate::failure::Failure;
 use crate::settings::{Origin, Settings};
 
@@ -120,40 +121,64 @@ impl Console {
     }
 
     /// What runs the model at `path`.
-    pub fn backend(&self, path: &Path) -> Cpu {
-        self.in_precision(if is_quantized(path) { Precision::Stored } else { Precision::F32 })
+    pub fn backend(&self, path: &Path) -> Arc<dyn Backend> {
+        self.device(self.precision(path))
+    }
+
+    /// The processor as it runs the model at `path`, for who measures it.
+    pub fn processor(&self, path: &Path) -> Cpu {
+        self.cpu(self.precision(path))
+    }
+
+    /// What the model at `path` is run in.
+    fn precision(&self, path: &Path) -> Precision {
+        self.asked(if is_quantized(path) { Precision::Stored } else { Precision::F32 })
     }
 
     /// What runs the model at `path` to write texts: in the bits that it is stored in, where those are few.
-    pub fn writing_backend(&self, path: &Path) -> Cpu {
+    pub fn writing_backend(&self, path: &Path) -> Arc<dyn Backend> {
         if is_quantized(path) || is_gguf(path) { self.quantized_backend() } else { self.exact_backend() }
     }
 
     /// What runs models that `quantize` wrote.
-    pub fn quantized_backend(&self) -> Cpu {
-        self.in_precision(Precision::Stored)
+    pub fn quantized_backend(&self) -> Arc<dyn Backend> {
+        self.device(self.asked(Precision::Stored))
     }
 
     /// What runs the models where every bit is to be that of the weights, whatever they are stored in: unless the command itself says
     /// otherwise. Numbers that are checked do not depend on a configuration that was forgotten.
-    pub fn exact_backend(&self) -> Cpu {
-        if self.is_dtype_given() { self.in_precision(Precision::F32) } else { self.cpu(Precision::F32) }
+    pub fn exact_backend(&self) -> Arc<dyn Backend> {
+        self.device(if self.is_dtype_given() { self.asked(Precision::F32) } else { Precision::F32 })
     }
 
-    /// What runs the models, in the precision that was asked for, or in this one.
-    fn in_precision(&self, auto: Precision) -> Cpu {
-        self.cpu(match self.settings.dtype.value {
+    /// What trains models: `bf16` is what every weight is multiplied in, the head's too. The copy that learns is never rounded.
+    pub fn training_backend(&self, precision: Precision) -> Arc<dyn Backend> {
+        match self.settings.device.value {
+            Device::Auto | Device::Cpu => Arc::new(self.cpu(precision).keeping_wide(|_| false)),
+        }
+    }
+
+    /// The precision that was asked for, or this one.
+    fn asked(&self, auto: Precision) -> Precision {
+        match self.settings.dtype.value {
             Dtype::Auto => auto,
             Dtype::F32 => Precision::F32,
             Dtype::Bf16 => Precision::Bf16,
             Dtype::Int8 => Precision::Int8,
             Dtype::Int4 => Precision::Int4,
             Dtype::Stored => Precision::Stored,
-        })
+        }
     }
 
-    /// What runs the models in this precision.
-    pub fn cpu(&self, precision: Precision) -> Cpu {
+    /// The device that was asked for, computing in this precision.
+    pub fn device(&self, precision: Precision) -> Arc<dyn Backend> {
+        match self.settings.device.value {
+            Device::Auto | Device::Cpu => Arc::new(self.cpu(precision)),
+        }
+    }
+
+    /// The processor, computing in this precision.
+    fn cpu(&self, precision: Precision) -> Cpu {
         let cpu = match self.settings.isa.value {
             None => Cpu::new(self.threads()),
             Some(dot) => Cpu::with_isa(self.threads(), dot.isa()).with_dot(dot),

@@ -1,7 +1,6 @@
 //! From a path on the command line to a model.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::Instant;
 
 use glassformer::families::Checkpoint;
@@ -45,7 +44,7 @@ pub fn embedder(path: &Path, console: &Console) -> Result<TextEncoder, Failure> 
     let inner = families::embedding_folder(path)?;
     described(&inner)?;
     let checkpoint = open(path, console, |path| Ok(families::open_for_embedding(path)?))?;
-    Ok(TextEncoder::new(checkpoint, tasks::tokenizer(&inner)?, Arc::new(console.backend(&inner)))?)
+    Ok(TextEncoder::new(checkpoint, tasks::tokenizer(&inner)?, console.backend(&inner))?)
 }
 
 /// Refuses a path where nothing says what model it is.
@@ -105,7 +104,7 @@ pub fn holds_model(folder: &Path) -> bool {
 /// The model that the program carries.
 pub fn translator(console: &Console) -> Result<Translator, Failure> {
     let start = Instant::now();
-    let translator = Translator::new(Arc::new(console.quantized_backend()))?;
+    let translator = Translator::new(console.quantized_backend())?;
     console.detail(|| format!("opened the translator of this program in {:.0?}", start.elapsed()));
     Ok(translator)
 }
@@ -123,20 +122,20 @@ pub fn tokenizer(given: Option<&Path>, console: &Console) -> Result<Tokenizer, F
 /// Opens the model at `path` with its tokenizer, to run with the numbers that its weights stand for.
 pub fn exact_encoder(path: &Path, console: &Console) -> Result<TextEncoder, Failure> {
     let checkpoint = checkpoint(path, console)?;
-    Ok(TextEncoder::new(checkpoint, tasks::tokenizer(path)?, Arc::new(console.exact_backend()))?)
+    Ok(TextEncoder::new(checkpoint, tasks::tokenizer(path)?, console.exact_backend())?)
 }
 
 /// Opens the model at `path` with its tokenizer.
 pub fn encoder(path: &Path, console: &Console) -> Result<TextEncoder, Failure> {
     let checkpoint = checkpoint(path, console)?;
     let tokenizer = tasks::tokenizer(path)?;
-    Ok(TextEncoder::new(checkpoint, tokenizer, Arc::new(console.backend(path)))?)
+    Ok(TextEncoder::new(checkpoint, tokenizer, console.backend(path))?)
 }
 
 /// Opens the model at `path`, or the one that the program carries, to write with the numbers that its weights stand for,
 /// whatever they are stored in.
 pub fn exact_generator(path: Option<&Path>, console: &Console) -> Result<TextGenerator, Failure> {
-    let backend = Arc::new(console.exact_backend());
+    let backend = console.exact_backend();
     match path {
         Some(path) => Ok(TextGenerator::new(checkpoint(path, console)?, path, backend)?),
         None => Ok(TextGenerator::from_files(&glassformer::translator::FILES, backend)?),
@@ -146,5 +145,5 @@ pub fn exact_generator(path: Option<&Path>, console: &Console) -> Result<TextGen
 /// Opens the model at `path` to write.
 pub fn generator(path: &Path, console: &Console) -> Result<TextGenerator, Failure> {
     let checkpoint = checkpoint(path, console)?;
-    Ok(TextGenerator::new(checkpoint, path, Arc::new(console.writing_backend(path)))?)
+    Ok(TextGenerator::new(checkpoint, path, console.writing_backend(path))?)
 }

@@ -10,7 +10,7 @@ use clap::ValueEnum;
 use glassformer::cpu::lowp::Dot;
 use toml::{Table, Value};
 
-use crate::args::{self, Color, Dtype, Globals, Language};
+use crate::args::{self, Color, Device, Dtype, Globals, Language};
 use crate::failure::Failure;
 use crate::folders;
 
@@ -22,6 +22,7 @@ pub const EXAMPLE: &str = "\
 # The configuration of glassformer. Flags and the environment (GLASSFORMER_MODEL and so on) go before it.
 # model = \"~/models/smollm2.gguf\"   # where no model is given: a folder, a .gguf file or a hub's name
 # threads = 4                       # how many threads compute
+# device = \"auto\"                   # or cpu
 # dtype = \"auto\"                    # f32, bf16, int8, int4 or stored; forward, verify and explain keep to the flag
 # isa = \"avx2\"                      # the instructions to compute with
 # color = \"auto\"                    # always or never
@@ -61,6 +62,7 @@ pub struct Setting<T> {
 pub struct Settings {
     pub model: Setting<Option<PathBuf>>,
     pub threads: Setting<Option<usize>>,
+    pub device: Setting<Device>,
     pub dtype: Setting<Dtype>,
     pub isa: Setting<Option<Dot>>,
     pub color: Setting<Color>,
@@ -83,13 +85,14 @@ const fn key(name: &'static str, variable: &'static str, flag: &'static str, usu
 const MODEL: Key =
     key("model", "GLASSFORMER_MODEL", "--model", "none; translate and explain have the built-in translator");
 const THREADS: Key = key("threads", "GLASSFORMER_THREADS", "--threads", "all cores");
+const DEVICE: Key = key("device", "GLASSFORMER_DEVICE", "--device", "the fastest that is there");
 const DTYPE: Key = key("dtype", "GLASSFORMER_DTYPE", "--dtype", "as the model's files say");
 const ISA: Key = key("isa", "GLASSFORMER_ISA", "--isa", "the best of this machine");
 const COLOR: Key = key("color", "GLASSFORMER_COLOR", "--color", "on a terminal, unless NO_COLOR is set");
 const LANG: Key = key("lang", "GLASSFORMER_LANG", "--lang", "by LC_ALL, LC_MESSAGES and LANG");
 const HISTORY: Key = key("history", "GLASSFORMER_HISTORY", "", "kept");
 
-const KEYS: [&Key; 7] = [&MODEL, &THREADS, &DTYPE, &ISA, &COLOR, &LANG, &HISTORY];
+const KEYS: [&Key; 8] = [&MODEL, &THREADS, &DEVICE, &DTYPE, &ISA, &COLOR, &LANG, &HISTORY];
 
 impl Settings {
     /// All settings, with these flags.
@@ -108,6 +111,9 @@ impl Settings {
             threads: said.setting(&THREADS, globals.threads.map(|n| Some(usize::from(n))), None, |text| {
                 let number = text.parse().ok().filter(|n| (1..=args::MOST_THREADS).contains(n));
                 number.map(Some).ok_or("a number from 1 to 1024")
+            })?,
+            device: said.setting(&DEVICE, globals.device, Device::Auto, |text| {
+                Device::from_str(text, false).map_err(|_| "auto or cpu")
             })?,
             dtype: said.setting(&DTYPE, globals.dtype, Dtype::Auto, |text| {
                 Dtype::from_str(text, false).map_err(|_| "auto, f32, bf16, int8, int4 or stored")
@@ -172,10 +178,11 @@ impl Settings {
         fn word<T: ValueEnum>(value: &T) -> Option<String> {
             Some(value.to_possible_value()?.get_name().to_owned())
         }
-        let Self { model, threads, dtype, isa, color, lang, history } = self;
+        let Self { model, threads, device, dtype, isa, color, lang, history } = self;
         vec![
             (MODEL.name, model.value.as_ref().map(|path| path.display().to_string()), &model.origin),
             (THREADS.name, threads.value.map(|count| count.to_string()), &threads.origin),
+            (DEVICE.name, word(&device.value), &device.origin),
             (DTYPE.name, word(&dtype.value), &dtype.origin),
             (ISA.name, isa.value.map(|dot| dot.word().to_owned()), &isa.origin),
             (COLOR.name, word(&color.value), &color.origin),

@@ -151,8 +151,9 @@ impl Task {
         let mut pages = Pages::new(PageLayout::new(vec![slot]), rows.div_ceil(16));
         let table = pages.open();
         pages.reserve(table, rows)?;
-        pages.data_mut().fill(0.01);
-        Ok(State::new(pages, Pages::default()))
+        let mut state = State::new(pages, Pages::default());
+        Cpu::fill_pages(&mut state, 0.01)?;
+        Ok(state)
     }
 }
 

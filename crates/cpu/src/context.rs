@@ -6,6 +6,7 @@ use glassformer_graph::{Batch, Pages, Span};
 use crate::isa::Isa;
 use crate::lanes::bend::Bent;
 use crate::narrow::Dot;
+use crate::pages::PagesAt;
 
 /// Rows of `f32` somewhere in memory: an input or an output of a step.
 ///
@@ -48,20 +49,6 @@ impl Block {
     }
 }
 
-/// Pages and the address of their numbers, which `Store` writes while others only look tables up.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct PagesAt<'a> {
-    /// The tables.
-    pub tables: &'a Pages,
-    /// [`Pages::data`], to read and write.
-    pub data: *mut f32,
-}
-
-// SAFETY: as for `Block`: the only writer is `Store`, whose workers write different pages.
-unsafe impl Send for PagesAt<'_> {}
-// SAFETY: as above.
-unsafe impl Sync for PagesAt<'_> {}
-
 /// What all steps of a run share.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
@@ -99,7 +86,7 @@ impl<'a> Context<'a> {
 
     /// How many pairs of a query and a key `attend` has, whether they see each other or not.
     pub fn pairs(&self, attend: &Attend) -> usize {
-        pairs(attend, self.batch, self.crossing.tables)
+        pairs(attend, self.batch, self.crossing.book)
     }
 }
 

@@ -10,6 +10,7 @@ pub mod team;
 
 mod context;
 mod kernels;
+mod pages;
 mod plan;
 mod tuning;
 

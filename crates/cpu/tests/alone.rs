@@ -5,7 +5,8 @@
 
 mod common;
 
-use common::{Sampled, backends, gradients, sampled};
+use common::backends;
+use glassformer_conformance::{Sampled, gradients, sampled};
 use glassformer_graph::{Batch, Leaf, Op, Packed, Rows, Side, Span};
 use glassformer_tensor::Random;
 

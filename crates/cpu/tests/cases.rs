@@ -3,7 +3,8 @@
 
 mod common;
 
-use common::{Sampled, backends, bits, close, gradients, sampled, with_weights};
+use common::backends;
+use glassformer_conformance::{Sampled, bits, close, gradients, sampled, with_weights};
 use glassformer_graph::{Backend, Case, Op, Reference};
 use glassformer_tensor::Random;
 

@@ -2,7 +2,8 @@
 
 mod common;
 
-use common::{Sampled, backends, bits, close, gradients, sampled};
+use common::backends;
+use glassformer_conformance::{Sampled, bits, close, gradients, sampled};
 use glassformer_graph::ops::{
     Activate, Activation, Add, CrossEntropy, CrossEntropyGrad, DotColumns, Dropout, Gate, Ids, LeadGrad,
     Linear, LinearInputGrad, LinearWeightGrad, Lookup, LookupGrad, Norm, NormGrad, NormKind, Pairing, Pool,

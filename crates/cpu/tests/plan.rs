@@ -6,7 +6,7 @@ mod layers;
 
 use std::sync::Arc;
 
-use common::{Weights, bits, close, run};
+use glassformer_conformance::{Weights, bits, close, run};
 use glassformer_cpu::Cpu;
 use glassformer_graph::ops::{
     Activate, Activation, Add, AddRow, Attend, Counting, DotColumns, Gate, Keys, Linear, Mul, MulColumn,
@@ -241,7 +241,7 @@ fn check(graph: Graph, random: &mut Random, bound: f32) {
         let runner = backend.prepare(graph, &weights, capacity).expect("it prepares");
         let mut state = State::default();
         let first = run(&*runner, &mut state, &batch).expect("it runs");
-        state.arena(0).fill(f32::NAN);
+        Cpu::fill_values(&mut state, f32::NAN);
         let again = run(&*runner, &mut state, &batch).expect("it runs again");
         assert!(bits(&first) == bits(&again), "something was read before it was written");
         first

@@ -6,7 +6,7 @@ mod layers;
 
 use std::sync::Arc;
 
-use common::{bits, run};
+use glassformer_conformance::{bits, run};
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::lowp::Dot;
 use glassformer_cpu::{Cpu, Precision};

@@ -51,7 +51,7 @@ fn first(cpu: &Cpu, weights: &Counted) -> (f32, Box<dyn glassformer_graph::Runne
     let runner = cpu.prepare(&product(), weights, &Capacity::of(&batch)).unwrap();
     let mut state = State::default();
     runner.run(&mut state, &batch).unwrap();
-    (state.output(0)[0], runner)
+    (runner.output(&state, 0).unwrap()[0], runner)
 }
 
 #[test]

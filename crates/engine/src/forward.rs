@@ -1,5 +1,6 @@
 //! One run over whole sequences: what encoders, scoring and showing need.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use glassformer_formula::{Formula, Input, Lead};
@@ -95,7 +96,6 @@ pub struct Passes {
 
 struct Prepared {
     capacity: Capacity,
-    runner: Box<dyn Runner>,
     forward: Forward,
 }
 
@@ -129,12 +129,11 @@ impl Passes {
                 let capacity = before.as_ref().map_or(need, |before| before.capacity.union(&need));
                 let runner = self.backend.prepare(&self.graph, &self.model, &capacity)?;
                 let spans = [Vec::new(), Vec::new()];
-                let forward = Forward { graph: self.graph.clone(), state: State::default(), spans };
-                Prepared { capacity, runner, forward }
+                Prepared { capacity, forward: Forward { runner, state: State::default(), spans } }
             }
         };
-        let Prepared { runner, forward, .. } = self.prepared.insert(prepared);
-        runner.run(&mut forward.state, &batch)?;
+        let Prepared { forward, .. } = self.prepared.insert(prepared);
+        forward.runner.run(&mut forward.state, &batch)?;
         forward.spans = [batch.source.spans, batch.target.spans];
         Ok(forward)
     }
@@ -159,9 +158,20 @@ fn inputs<'g>(graph: &Graph, given: &'g Given) -> Vec<&'g [f32]> {
     graph.leaves(Leaf::Input).map(|(_, info)| of(info)).collect()
 }
 
+/// An output of a run.
+#[derive(Clone, Debug)]
+pub struct Output<'a> {
+    /// Its shape.
+    pub shape: Shape,
+    /// How many rows it has.
+    pub rows: usize,
+    /// Its numbers, row-major.
+    pub numbers: Cow<'a, [f32]>,
+}
+
 /// The outputs of one run over whole sequences.
 pub struct Forward {
-    graph: Arc<Graph>,
+    runner: Box<dyn Runner>,
     state: State,
     spans: [Vec<Span>; 2],
 }
@@ -183,7 +193,7 @@ impl Forward {
         let runner = backend.prepare(graph, model, &Capacity::of(&batch))?;
         let mut state = State::default();
         runner.run(&mut state, &batch)?;
-        Ok(Self { graph: graph.clone(), state, spans: [batch.source.spans, batch.target.spans] })
+        Ok(Self { runner, state, spans: [batch.source.spans, batch.target.spans] })
     }
 
     /// Lowers and runs `model` over `sequences`, asking the head about every row.
@@ -196,14 +206,18 @@ impl Forward {
 
     /// The names of the outputs, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.graph.outputs().iter().map(|(name, _)| name.as_str())
+        self.runner.graph().outputs().iter().map(|(name, _)| name.as_str())
     }
 
-    /// The output `name`: its shape, its number of rows and its numbers, for all sequences together.
-    pub fn output(&self, name: &str) -> Option<(Shape, usize, &[f32])> {
-        let index = self.graph.output(name)?;
-        let shape = self.graph.shape(self.graph.outputs()[index].1);
-        Some((shape, self.state.output_rows(index), self.state.output(index)))
+    /// The output `name`, for all sequences together, where the graph has one.
+    ///
+    /// # Errors
+    /// If the backend cannot bring it to the host.
+    pub fn output(&self, name: &str) -> Result<Option<Output<'_>>, Error> {
+        let graph = self.runner.graph();
+        let Some(index) = graph.output(name) else { return Ok(None) };
+        let (shape, rows) = (graph.shape(graph.outputs()[index].1), self.state.rows(index));
+        Ok(Some(Output { shape, rows, numbers: self.runner.output(&self.state, index)? }))
     }
 
     /// Where sequence `index` lies among the packed rows of `side`.

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use glassformer_formula::{Formula, Input, Mix, Position, Rotary, Scaling, Side, Sublayer};
 use glassformer_graph::ops::Which;
-use glassformer_graph::{Backend, Capacity, PAGE, PageLayout, Pages, Runner, SideCapacity, State};
+use glassformer_graph::{Backend, Capacity, Dtype, PAGE, PageLayout, Pages, Runner, SideCapacity, State};
 use glassformer_model::{Model, Purpose, page_layout};
 use glassformer_tensor::Buffer;
 
@@ -118,7 +118,7 @@ impl Generator {
         let [cache, crossing] = self.prepared.layouts();
         let room = self.prepared.room;
         let [targets, sources] = [(cache, room.pages), (crossing, room.source_pages)]
-            .map(|(layout, pages)| layout.bytes().saturating_mul(pages));
+            .map(|(layout, pages)| self.prepared.step.page_bytes(&layout).saturating_mul(pages));
         targets.saturating_add(sources)
     }
 
@@ -163,9 +163,10 @@ impl Prepared {
     fn layouts(&self) -> [PageLayout; 2] {
         let crossing = self.encode.as_ref().map(|encode| page_layout(encode.graph(), Which::Crossing));
         let layouts = [page_layout(self.step.graph(), Which::Cache), crossing.unwrap_or_default()];
-        let halves =
-            self.step.keeps_halves() && self.encode.as_ref().is_none_or(|encode| encode.keeps_halves());
-        if halves { layouts.map(PageLayout::halved) } else { layouts }
+        let step = self.step.keeps();
+        let shared = self.encode.as_ref().is_none_or(|encode| encode.keeps() == step);
+        let dtype = if shared { step } else { Dtype::F32 };
+        layouts.map(|layout| layout.with_dtype(dtype))
     }
 
     /// A state with all the pages of the room, none of them in use.

@@ -22,7 +22,7 @@ mod session;
 pub use bench::{Bench, Kind, Workload};
 pub use decoding::{Decoding, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKENS, Problem, Sampling};
 pub use error::Error;
-pub use forward::{Asked, Forward, Passes, Sequence};
+pub use forward::{Asked, Forward, Output, Passes, Sequence};
 pub use generate::Generator;
 pub use request::{Event, Finish, Generated, Request, Room, Token};
 pub use search::Stopper;

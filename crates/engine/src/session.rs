@@ -32,6 +32,8 @@ pub struct Session {
     preempted: usize,
     scratch: Scratch,
     leaders: Leaders,
+    /// Rows of scores that a rule changes.
+    scores: Vec<f32>,
     batch: Batch<'static>,
 }
 
@@ -53,6 +55,7 @@ impl Session {
             preempted: 0,
             scratch: Scratch::default(),
             leaders: Leaders::default(),
+            scores: Vec::new(),
             batch: Batch::default(),
         }
     }
@@ -116,7 +119,7 @@ impl Session {
         for &(job, piece) in &pieces {
             self.running[job].read(&mut self.state.cache, piece);
         }
-        Ok(self.choose(&pieces))
+        self.choose(&pieces)
     }
 
     /// Lets waiting requests join, in order, as far as there is room, and computes their sources.
@@ -221,7 +224,7 @@ impl Session {
     }
 
     /// Finds the largest scores for all requests that need no more, and says by their places what is ruled out in each.
-    fn shorts(&mut self, pieces: &[(usize, Piece)]) -> HashMap<usize, Vec<u32>> {
+    fn shorts(&mut self, pieces: &[(usize, Piece)]) -> Result<HashMap<usize, Vec<u32>>, Error> {
         let mut wanted = Ask { most: 0, sum: Sum::Numbers };
         let mut shorts = HashMap::new();
         for &(place, _) in pieces.iter().filter(|(_, piece)| piece.last) {
@@ -234,14 +237,14 @@ impl Session {
         }
         if !shorts.is_empty() {
             let logits = self.prepared.logits;
-            self.prepared.step.leaders(&self.state, logits, wanted, &mut self.leaders);
+            self.prepared.step.leaders(&self.state, logits, wanted, &mut self.leaders)?;
         }
-        shorts
+        Ok(shorts)
     }
 
     /// Lets every request whose scores are there choose.
-    fn choose(&mut self, pieces: &[(usize, Piece)]) -> Vec<Event> {
-        let shorts = self.shorts(pieces);
+    fn choose(&mut self, pieces: &[(usize, Piece)]) -> Result<Vec<Event>, Error> {
+        let shorts = self.shorts(pieces)?;
         let mut events = Vec::new();
         let mut row = 0;
         let mut over = Vec::new();
@@ -250,17 +253,20 @@ impl Session {
             if count == 0 {
                 continue;
             }
-            let rows = self.state.output_rows(self.prepared.logits);
-            let scores = self.state.output_mut(self.prepared.logits);
-            let width = scores.len() / rows;
             let own = match shorts.get(&place) {
                 Some(banned) => Scores::Leaders(Short {
                     leaders: &self.leaders,
                     first: row,
-                    width,
+                    width: self.prepared.limits.scores,
                     banned: banned.clone(),
                 }),
-                None => Scores::Rows(&mut scores[row * width..(row + count) * width]),
+                None => {
+                    let rows =
+                        self.prepared.step.read(&self.state, self.prepared.logits, row..row + count)?;
+                    self.scores.clear();
+                    self.scores.extend_from_slice(&rows);
+                    Scores::Rows(&mut self.scores)
+                }
             };
             row += count;
             let job = &mut self.running[place];
@@ -278,6 +284,6 @@ impl Session {
                 None => job.finish(),
             });
         }
-        events
+        Ok(events)
     }
 }

@@ -3,7 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use glassformer_engine::{Forward, Sequence};
+use glassformer_engine::{Forward, Output, Sequence};
 use glassformer_formula::Head;
 use glassformer_graph::ops::{Activate, Activation, AttendShow, Keys, Softmax};
 use glassformer_graph::{Backend, Builder, Graph, Leaf, Op, Rows, Shape, Side, Value, tap};
@@ -90,14 +90,14 @@ impl Trace {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let tapped = Arc::new(tap::tap(&graph, &names)?);
         let run = Forward::run(model, &tapped, backend, slice::from_ref(sequence))?;
-        let traced = |&name: &&str| {
-            let (shape, rows, numbers) = run.output(name)?;
+        let mut values = Vec::new();
+        for name in names {
+            let Some(Output { shape, rows, numbers }) = run.output(name)? else { continue };
             let axes = axes(&tapped, name, shape);
             let shape = sizes(&run, &axes, rows, shape.width);
-            let tensor = Tensor::new(&shape, numbers.to_vec())?;
-            Some(Traced { name: name.to_owned(), tensor, axes })
-        };
-        let values = names.iter().filter_map(traced).collect();
+            let tensor = Tensor::new(&shape, numbers.into_owned());
+            values.extend(tensor.map(|tensor| Traced { name: name.to_owned(), tensor, axes }));
+        }
         let node = |(name, value): &(String, Value)| (name.clone(), graph.info(*value).name.clone());
         let outputs = graph.outputs().iter().map(node).collect();
         Ok(Self { model: model.clone(), graph: tapped, sequence: sequence.clone(), values, outputs })

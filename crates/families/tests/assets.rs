@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use glassformer_cpu::Cpu;
-use glassformer_engine::{Forward, Sequence};
+use glassformer_engine::{Forward, Output, Sequence};
 use glassformer_families::{Checkpoint, open, open_for_embedding};
 use glassformer_tensor::{Tolerance, compare};
 use glassformer_weights::Weights;
@@ -62,8 +62,8 @@ fn equals_the_reference_implementation(name: &str) {
         let mut compared = 0;
         for output in ["hidden", "source", "pooled", "logits"] {
             let Some(expected) = golden.get(&format!("{i}.{output}")) else { continue };
-            let (shape, _, found) = run.output(output).unwrap_or_else(|| panic!("{name} has no {output}"));
-            let found = sampled(found, shape.width);
+            let found = run.output(output).unwrap().unwrap_or_else(|| panic!("{name} has no {output}"));
+            let found = sampled(&found.numbers, found.shape.width);
             if let Err(difference) = compare(&found, &expected.values(), BOUND) {
                 panic!("{name}, {i}.{output}: {difference}");
             }
@@ -80,9 +80,9 @@ fn embeds_as_the_reference(name: &str, published: [f32; 5], cosines: [f32; 2]) {
     let golden = golden(name);
     let run = Forward::whole(&checkpoint.model, &Cpu::default(), &sequences(&golden, &checkpoint))
         .expect("it runs");
-    let (shape, rows, found) = run.output("pooled").expect("a vector for each sentence");
+    let Output { shape, rows, numbers } = run.output("pooled").unwrap().expect("a vector for each sentence");
     assert_eq!(rows, 3);
-    let vectors: Vec<&[f32]> = found.chunks(shape.width).collect();
+    let vectors: Vec<&[f32]> = numbers.chunks(shape.width).collect();
     for (i, vector) in vectors.iter().enumerate() {
         let expected = golden.get(&format!("{i}.embedding")).expect("a vector in the file");
         if let Err(difference) = compare(&sampled(vector, shape.width), &expected.values(), BOUND) {

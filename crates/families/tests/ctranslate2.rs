@@ -17,13 +17,13 @@ use glassformer_weights::Weights;
 /// The logarithm of the probability of each word of `next`.
 fn scores(checkpoint: &Checkpoint, backend: &dyn Backend, sequence: Sequence, next: &[i64]) -> Vec<f32> {
     let run = Forward::whole(&checkpoint.model, backend, &[sequence]).expect("it runs");
-    let (shape, _, logits) = run.output("logits").expect("it has a head");
+    let logits = run.output("logits").unwrap().expect("it has a head");
     let score = |(row, &word): (&[f32], &i64)| {
         let top = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
         let sum: f64 = row.iter().map(|&x| f64::from(x - top).exp()).sum();
         (f64::from(row[word as usize] - top) - sum.ln()) as f32
     };
-    logits.chunks_exact(shape.width).zip(next).map(score).collect()
+    logits.numbers.chunks_exact(logits.shape.width).zip(next).map(score).collect()
 }
 
 /// What differs first from the scores of CTranslate2's engine.
@@ -151,7 +151,7 @@ fn a_real_translator_scores_as_its_own_engine_and_equals_its_twin() {
         let run = |checkpoint: &Checkpoint| {
             let run = Forward::whole(&checkpoint.model, &Cpu::default(), std::slice::from_ref(&sequence))
                 .expect("it runs");
-            run.output("hidden").expect("it has rows").2.to_vec()
+            run.output("hidden").unwrap().expect("it has rows").numbers.into_owned()
         };
         compare(&run(&ours), &run(&theirs), BOUND).expect("the twin's rows");
     }

@@ -43,8 +43,8 @@ fn sentences_become_the_vectors_of_the_reference_implementation() {
         let all = sequences(&golden, checkpoint.model.formula(), &[], 0);
         for backend in [&Reference as &dyn Backend, &Cpu::default()] {
             let run = Forward::whole(&checkpoint.model, backend, &all).expect("it runs");
-            let (shape, _, found) = run.output("pooled").expect("a vector for each sentence");
-            for (i, vector) in found.chunks(shape.width).enumerate() {
+            let found = run.output("pooled").unwrap().expect("a vector for each sentence");
+            for (i, vector) in found.numbers.chunks(found.shape.width).enumerate() {
                 let expected = golden.get(&format!("{i}.embedding")).expect("a vector in the file");
                 if let Err(difference) = compare(vector, &expected.values(), BOUND) {
                     panic!("{}, {i}: {difference}", case.display());
@@ -77,13 +77,13 @@ fn segments_differ(model: &Model, golden: &Weights, backend: &dyn Backend, i: us
         runner.run(&mut state, &batch).map_err(|error| error.to_string())?;
         for name in ["hidden", "logits"] {
             let expected = golden.get(&format!("{at}.{name}")).ok_or("a segment without numbers")?;
-            let found = state.output(graph.output(name).ok_or("no such output")?);
-            compare(found, &expected.values(), BOUND)
+            let found = runner.output(&state, graph.output(name).ok_or("no such output")?).expect("it ran");
+            compare(&found, &expected.values(), BOUND)
                 .map_err(|difference| format!("{at}.{name}: {difference}"))?;
         }
         for (layer, name) in memory.iter_mut().zip(&names) {
             let left = graph.output(&name.replace(".memory", ".remember")).ok_or("nothing is remembered")?;
-            layer.extend(state.output(left));
+            layer.extend_from_slice(&runner.output(&state, left).expect("it ran"));
         }
     }
     Ok(())

@@ -34,7 +34,7 @@ fn preparing_takes_a_tenth_more_than_the_prepared_weights() {
     let numbers: usize = all.iter().map(|parameter| parameter.shape.iter().product::<usize>()).sum();
     let sequence = Sequence { source: vec![5, 6], target: vec![1, 2], ..Sequence::default() };
     let run = Forward::whole(&model, &Cpu::new(1), &[sequence]).expect("it runs");
-    assert!(run.output("logits").is_some());
+    assert!(run.output("logits").unwrap().is_some());
     let peak = status("VmHWM") - before;
     fs::remove_dir_all(&folder).expect("it was just made");
     println!("{} MB of weights, {} MB at most", (numbers * 4) >> 20, peak >> 20);

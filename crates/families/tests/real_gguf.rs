@@ -33,7 +33,7 @@ fn real_gguf_files_give_the_reference_implementations_logits() {
         let model = open(&path).unwrap_or_else(|error| panic!("{place}: {error}")).model;
         let sequence = Sequence { target, ..Sequence::default() };
         let run = Forward::whole(&model, &Cpu::default(), &[sequence]).expect("it runs");
-        let (_, _, logits) = run.output("logits").expect("it has a head");
+        let logits = run.output("logits").unwrap().expect("it has a head").numbers;
         let best = numbers(entry, "best", |id| Some(id.as_u64()? as usize));
         let rows: Vec<&[f32]> = logits.chunks_exact(logits.len() / best.len()).collect();
         let found: Vec<usize> = rows.iter().map(|row| largest(row)).collect();

@@ -21,7 +21,7 @@ fn folder(name: &str) -> PathBuf {
 fn rows(model: &Model) -> Vec<f32> {
     let sequence = Sequence { source: vec![5, 7, 9], ..Sequence::default() };
     let run = Forward::whole(model, &Cpu::new(1), &[sequence]).unwrap();
-    run.output("hidden").unwrap().2.to_vec()
+    run.output("hidden").unwrap().unwrap().numbers.into_owned()
 }
 
 /// `Model::open` wanted a `formula.toml`, whatever README said.

@@ -2,12 +2,13 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Range;
 use std::sync::Arc;
 
 use glassformer_tensor::{Coded, Tensor};
 
 use crate::ops::{Attend, Ids, Keys, Squeeze, SqueezeGrad, Which};
-use crate::{Ask, Batch, Error, Graph, Leaders, Leaf, Op, Rows, Shape, Side, Slot, State};
+use crate::{Ask, Batch, Dtype, Error, Graph, Leaders, Leaf, Op, PageLayout, Rows, Shape, Side, Slot, State};
 
 /// Turns graphs into something that runs.
 pub trait Backend: Send + Sync {
@@ -28,29 +29,49 @@ pub trait Backend: Send + Sync {
     }
 }
 
-/// A prepared graph. Immutable: what changes is in the [`State`].
+/// A prepared graph. Immutable: what changes is in the [`State`], whose memory belongs to the backend.
 pub trait Runner: Send + Sync {
     /// The graph that it runs.
     fn graph(&self) -> &Arc<Graph>;
 
-    /// Runs `batch` once; the outputs are then in `state`.
+    /// Runs `batch` once. The outputs stay in the memory of `state` until the next run.
     ///
     /// # Errors
     /// If the batch is larger than the capacity or holds an id beyond its table.
     fn run(&self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error>;
 
-    /// Whether it keeps keys and values in two bytes, if all who use their pages do, and these are laid out so
-    /// ([`crate::PageLayout::halved`]).
-    fn keeps_halves(&self) -> bool {
-        false
+    /// Brings `rows` of output `output` of the last run to the host, row-major: borrowed where the host can see that memory.
+    ///
+    /// # Errors
+    /// If the last run of `state` was another backend's.
+    fn read<'s>(&self, state: &'s State, output: usize, rows: Range<usize>) -> Result<Cow<'s, [f32]>, Error>;
+
+    /// All rows of output `output` of the last run; see [`Runner::read`].
+    ///
+    /// # Errors
+    /// As for [`Runner::read`].
+    fn output<'s>(&self, state: &'s State, output: usize) -> Result<Cow<'s, [f32]>, Error> {
+        self.read(state, output, 0..state.rows(output))
     }
 
-    /// The largest numbers of each row of output `output` of the last run: a search for tokens would otherwise read a whole
-    /// vocabulary of scores by itself.
-    fn leaders(&self, state: &State, output: usize, ask: Ask, into: &mut Leaders) {
+    /// The largest numbers of each row of output `output` of the last run, so that a search for tokens need not read a whole
+    /// vocabulary of scores.
+    ///
+    /// # Errors
+    /// As for [`Runner::read`].
+    fn leaders(&self, state: &State, output: usize, ask: Ask, into: &mut Leaders) -> Result<(), Error> {
         let width = self.graph().shape(self.graph().outputs()[output].1).width;
-        into.find(ask, state.output(output), width);
+        into.find(ask, &self.output(state, output)?, width);
+        Ok(())
     }
+
+    /// The type in which it keeps keys and values in pages of that type; it can always keep them in `f32`.
+    fn keeps(&self) -> Dtype {
+        Dtype::F32
+    }
+
+    /// How many bytes a page of `layout` takes.
+    fn page_bytes(&self, layout: &PageLayout) -> usize;
 }
 
 /// Where weights come from: a file, a map, a model being trained.
@@ -200,8 +221,8 @@ pub struct Limits {
     stored: Vec<Side>,
     /// Whose rows look at rows of the other side.
     crossings: Vec<(Side, Side)>,
-    /// Whether pages may be laid out for halves.
-    halves: bool,
+    /// The type of pages that its attentions can read, besides `f32`.
+    keeps: Dtype,
 }
 
 impl Limits {
@@ -265,10 +286,10 @@ impl Limits {
         }
     }
 
-    /// The same for a runner that keeps keys and values in two bytes, if it does.
+    /// The same for a runner that keeps keys and values in `dtype` ([`Runner::keeps`]).
     #[must_use]
-    pub fn with_halves(self, halves: bool) -> Self {
-        Self { halves, ..self }
+    pub fn keeping(self, dtype: Dtype) -> Self {
+        Self { keeps: dtype, ..self }
     }
 
     /// Refuses a batch that the graph cannot run.
@@ -357,10 +378,13 @@ impl Limits {
     fn admit_pages(&self, batch: &Batch<'_>, state: &State) -> Result<(), Error> {
         for (which, slot, heads) in &self.slots {
             let layout = which.pages(state).layout();
-            if layout.is_halved() && !self.halves {
+            let dtype = layout.dtype();
+            if ![Dtype::F32, self.keeps].contains(&dtype) {
                 return Err(Error::Batch {
-                    what: "the pages are laid out for keys and values in two bytes, and these have four"
-                        .to_owned(),
+                    what: format!(
+                        "the pages are for keys and values in {dtype}, and these are in {}",
+                        self.keeps
+                    ),
                     hint: "make the state's pages with the layout of this model".to_owned(),
                 });
             }

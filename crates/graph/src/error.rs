@@ -80,6 +80,19 @@ pub enum Error {
         /// How many there are.
         have: usize,
     },
+    /// A backend that does not have an operation, or not this form of it.
+    #[error("{node}: this backend does not have {op}: {why}")]
+    Unsupported {
+        /// The node's name.
+        node: String,
+        /// The operation.
+        op: &'static str,
+        /// What of it is missing.
+        why: String,
+    },
+    /// Outputs were asked of a backend that did not run last.
+    #[error("the last run was not on this backend, or there was none; run a batch first")]
+    NoRun,
     /// More memory than the system gives.
     #[error("{what} would take {:.1} GB, more than the system gives", *.bytes as f64 / 1e9)]
     Memory {

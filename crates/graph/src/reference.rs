@@ -1,8 +1,14 @@
 //! The reference backend: every operation as its equation reads, in `f64`. Slow, obvious, and right.
 
+use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
-use crate::{Backend, Batch, Capacity, Constants, Error, Graph, Leaf, Limits, Runner, State, View};
+use crate::ops::Which;
+use crate::{
+    Backend, Batch, Capacity, Constants, Error, Graph, Leaf, Limits, PAGE, PageLayout, Pages, Parts, Runner,
+    State,
+};
 
 /// Rows of `f64`: what a value is while the reference runs.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -66,8 +72,110 @@ impl Array {
 pub struct World<'a> {
     /// The batch.
     pub batch: &'a Batch<'a>,
-    /// The stored keys and values.
-    pub state: &'a mut State,
+    /// The target's stored keys and values.
+    pub cache: Stored<'a>,
+    /// The source's.
+    pub crossing: Stored<'a>,
+}
+
+impl<'a> World<'a> {
+    /// A run of `batch` with what the reference has stored in `state`.
+    pub fn of(batch: &'a Batch<'a>, state: &'a mut State) -> Self {
+        let Parts { cache, crossing, memory, .. } = state.parts::<Memory>();
+        Self {
+            batch,
+            cache: prepare(cache, &mut memory.cache),
+            crossing: prepare(crossing, &mut memory.crossing),
+        }
+    }
+
+    /// The stored keys and values of that kind.
+    pub fn stored(&self, which: Which) -> &Stored<'_> {
+        match which {
+            Which::Cache => &self.cache,
+            Which::Crossing => &self.crossing,
+        }
+    }
+}
+
+/// Stored keys and values: the book of pages, and what is in them.
+#[derive(Debug)]
+pub struct Stored<'a> {
+    /// Which pages are whose.
+    pub pages: &'a Pages,
+    rows: &'a mut Vec<f32>,
+}
+
+/// Whether a key or a value is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// A key.
+    Key,
+    /// A value.
+    Value,
+}
+
+/// Which key or value of a page is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The page.
+    pub page: usize,
+    /// The row within it.
+    pub row: usize,
+    /// The slot.
+    pub slot: usize,
+    /// The head.
+    pub head: usize,
+    /// Key or value.
+    pub part: Part,
+}
+
+impl Stored<'_> {
+    /// The numbers of a key or a value.
+    pub fn at(&self, place: Place) -> &[f32] {
+        &self.rows[range(self.pages.layout(), place)]
+    }
+
+    /// The same, to be written.
+    pub fn at_mut(&mut self, place: Place) -> &mut [f32] {
+        &mut self.rows[range(self.pages.layout(), place)]
+    }
+}
+
+/// Where the numbers of a key or a value lie: page by page, slot by slot, row by row, keys before values.
+fn range(layout: &PageLayout, place: Place) -> Range<usize> {
+    let before: usize = layout.slots()[..place.slot].iter().map(|slot| slot.heads * slot.size).sum();
+    let slot = layout.slots()[place.slot];
+    let row = 2 * (PAGE * before + place.row * slot.heads * slot.size);
+    let part = match place.part {
+        Part::Key => 0,
+        Part::Value => slot.heads * slot.size,
+    };
+    let start = place.page * page_size(layout) + row + part + place.head * slot.size;
+    start..start + slot.size
+}
+
+/// Numbers in a page.
+fn page_size(layout: &PageLayout) -> usize {
+    2 * PAGE * layout.slots().iter().map(|slot| slot.heads * slot.size).sum::<usize>()
+}
+
+/// The memory of a state: stored keys and values, and the outputs of the last run.
+#[derive(Debug, Default)]
+struct Memory {
+    cache: Vec<f32>,
+    crossing: Vec<f32>,
+    outputs: Vec<Vec<f32>>,
+}
+
+/// Makes room for the pages of `book`, and clears those that must hold zeros.
+fn prepare<'a>(book: &'a mut Pages, rows: &'a mut Vec<f32>) -> Stored<'a> {
+    let size = page_size(book.layout());
+    rows.resize(book.count() * size, 0.0);
+    for page in book.take_blank() {
+        rows[page * size..(page + 1) * size].fill(0.0);
+    }
+    Stored { pages: book, rows }
 }
 
 /// The reference backend.
@@ -103,7 +211,7 @@ impl ReferenceRunner {
         for ((value, info), given) in self.graph.leaves(Leaf::Input).zip(&batch.inputs) {
             values[value.0] = Some(Array::widen(batch.count(info.shape.rows), info.shape.width, given));
         }
-        let mut world = World { batch, state };
+        let mut world = World::of(batch, state);
         for node in self.graph.nodes() {
             let inputs: Vec<&Array> = node.inputs.iter().filter_map(|v| values[v.0].as_ref()).collect();
             let made = node.op.reference(&inputs, &mut world);
@@ -122,21 +230,23 @@ impl Runner for ReferenceRunner {
 
     fn run(&self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {
         let values = self.values(state, batch)?;
-        let outputs: Vec<_> =
-            self.graph.outputs().iter().filter_map(|(_, v)| Some((*v, values[v.0].as_ref()?))).collect();
-        let mut offset = 0;
-        let total = outputs.iter().map(|(_, array)| array.data.len()).sum();
-        let arena = state.arena(total);
-        let mut views = Vec::new();
-        for (value, array) in outputs {
-            for (place, &x) in arena[offset..].iter_mut().zip(&array.data) {
-                *place = x as f32;
-            }
-            views.push(View { offset, rows: array.rows, shape: self.graph.shape(value) });
-            offset += array.data.len();
-        }
-        *state.views_mut() = views;
+        let outputs: Vec<&Array> =
+            self.graph.outputs().iter().filter_map(|(_, v)| values[v.0].as_ref()).collect();
+        let Parts { rows, memory, .. } = state.parts::<Memory>();
+        *rows = outputs.iter().map(|array| array.rows).collect();
+        memory.outputs = outputs.iter().map(|array| array.data.iter().map(|&x| x as f32).collect()).collect();
         Ok(())
+    }
+
+    fn read<'s>(&self, state: &'s State, output: usize, rows: Range<usize>) -> Result<Cow<'s, [f32]>, Error> {
+        let width = self.graph.shape(self.graph.outputs()[output].1).width;
+        let numbers =
+            state.memory::<Memory>().and_then(|memory| memory.outputs.get(output)).ok_or(Error::NoRun)?;
+        Ok(Cow::Borrowed(&numbers[rows.start * width..rows.end * width]))
+    }
+
+    fn page_bytes(&self, layout: &PageLayout) -> usize {
+        page_size(layout) * size_of::<f32>()
     }
 }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use glassformer_graph::ops::{Attend, Ids, Keys, LookupGrad, Pattern, Reach, Relative, Which, Who};
 use glassformer_graph::{
-    Backend, Batch, Builder, Capacity, Graph, PageLayout, Pages, Reference, Rows, Shape, Side, Slot, Span,
-    State,
+    Backend, Batch, Builder, Capacity, Dtype, Graph, PageLayout, Pages, Reference, Rows, Shape, Side, Slot,
+    Span, State,
 };
 use glassformer_tensor::Tensor;
 
@@ -81,9 +81,9 @@ fn pages_that_are_missing_too_few_or_of_another_layout() {
         assert!(refusal(&graph, &mut state, &batch).contains("layout"));
         let mut state = State::new(pages(2, 0), pages(2, 0));
         assert!(refusal(&graph, &mut state, &batch).contains("rows in pages"));
-        let halved = || Pages::new(PageLayout::new(vec![Slot { heads: 2, size: 3 }]).halved(), 4);
-        let mut state = State::new(halved(), halved());
-        assert!(refusal(&graph, &mut state, &batch).contains("in two bytes"));
+        let layout = PageLayout::new(vec![Slot { heads: 2, size: 3 }]).with_dtype(Dtype::Bf16);
+        let mut state = State::new(Pages::new(layout.clone(), 4), Pages::new(layout, 4));
+        assert!(refusal(&graph, &mut state, &batch).contains("keys and values in bf16"));
     }
     let mut state = State::new(pages(2, 1), pages(2, 1));
     state.cache.reserve(0, 16).expect("there are four pages");

@@ -111,8 +111,9 @@ fn agrees(backend: &dyn Backend, name: &str, (queries, keys, reach): (Side, Side
     runner.run(&mut state, &batch).expect("it runs");
 
     let close = |output: &str, expected: &Tensor, bound: f32| {
-        let found = state.output(graph.output(output).unwrap_or_else(|| panic!("no {output}")));
-        compare(found, expected.data(), Tolerance::both(bound))
+        let output_at = graph.output(output).unwrap_or_else(|| panic!("no {output}"));
+        let found = runner.output(&state, output_at).expect("it ran");
+        compare(&found, expected.data(), Tolerance::both(bound))
             .unwrap_or_else(|difference| panic!("{name}, {output}: {difference}"));
     };
     close("output", &theirs(&fixture, "param", "output"), 1e-5);

@@ -1,7 +1,6 @@
 //! Identities that catch a wrong variant: each says that two formulas, or two ways of running one, are the same function.
 
-mod common;
-
+use glassformer_conformance as common;
 use glassformer_cpu::Cpu;
 use glassformer_formula::{
     Attention, Counting, Depth, Formula, Global, Head, Mix, Pairing, Pattern, Position, Rotary, Scaling,
@@ -93,7 +92,7 @@ fn hidden(model: &Model, backend: &dyn Backend, mut batch: Batch<'_>) -> Vec<f32
     let runner = backend.prepare(&graph, model, &Capacity::of(&batch)).expect("it prepares");
     let mut state = State::default();
     runner.run(&mut state, &batch).expect("it runs");
-    state.output(graph.output("hidden").expect("an output")).to_vec()
+    runner.output(&state, graph.output("hidden").expect("an output")).expect("it ran").into_owned()
 }
 
 fn same(what: &str, a: &[f32], b: &[f32]) {
@@ -291,7 +290,7 @@ fn stepped(model: &Model, backend: &dyn Backend, batch: &Batch<'_>, offset: usiz
     state.cache.reserve(table, offset + span.len).expect("room");
     let runner = backend.prepare(&graph, model, &Capacity::of(&batch)).expect("it prepares");
     runner.run(&mut state, &batch).expect("it runs");
-    state.output(graph.output("hidden").expect("an output")).to_vec()
+    runner.output(&state, graph.output("hidden").expect("an output")).expect("it ran").into_owned()
 }
 
 fn state(graph: &Graph, pages: usize) -> State {
@@ -344,10 +343,12 @@ fn segments(model: &Model, backend: &dyn Backend, lengths: &[usize], remembered:
         let runner = backend.prepare(&graph, model, &Capacity::of(&batch)).expect("it prepares");
         let mut state = State::default();
         runner.run(&mut state, &batch).expect("it runs");
-        rows.extend(state.output(graph.output("hidden").expect("an output")));
+        rows.extend_from_slice(
+            &runner.output(&state, graph.output("hidden").expect("an output")).expect("it ran"),
+        );
         for (layer, name) in memory.iter_mut().zip(&inputs) {
             let output = graph.output(&name.replace(".memory", ".remember")).expect("remembered rows");
-            layer.extend(state.output(output));
+            layer.extend_from_slice(&runner.output(&state, output).expect("it ran"));
         }
         start += len;
     }
@@ -369,7 +370,9 @@ fn paged(model: &Model, backend: &dyn Backend, lengths: &[usize], remembered: us
         batch.target.pick_all();
         let runner = backend.prepare(&graph, model, &Capacity::of(&batch)).expect("it prepares");
         runner.run(&mut state, &batch).expect("it runs");
-        rows.extend(state.output(graph.output("hidden").expect("an output")));
+        rows.extend_from_slice(
+            &runner.output(&state, graph.output("hidden").expect("an output")).expect("it ran"),
+        );
         past += len;
     }
     rows

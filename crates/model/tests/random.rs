@@ -1,34 +1,20 @@
 //! Random formulas on both backends: plan = reference, batched = alone, one thread = many, cached = whole, tapped = untapped.
 
-mod common;
-
 use std::sync::Arc;
 
+use glassformer_conformance as common;
 use glassformer_cpu::Cpu;
-use glassformer_formula::{Formula, Head, Input, Lead};
-use glassformer_graph::ops::Which;
-use glassformer_graph::{Backend, Batch, Capacity, Graph, Pages, Reference, Span, State, moments, tap};
-use glassformer_model::{Model, Purpose, initialise, page_layout};
+use glassformer_formula::{Head, Input, Lead};
+use glassformer_graph::{Backend, Batch, Capacity, Graph, Reference, State, moments, tap};
+use glassformer_model::{Model, Purpose};
 use glassformer_tensor::{Random, Tolerance, compare};
-use glassformer_weights::Weights;
 
 const SEEDS: u64 = 150;
-
-/// A model of a random formula, with everything away from its neutral start.
-fn model(formula: &Formula, random: &mut Random) -> Model {
-    let mut tensors = initialise(formula, random.bits()).expect("the formula works");
-    for tensor in tensors.values_mut() {
-        tensor.data_mut().iter_mut().for_each(|x| *x += 0.1 * random.normal());
-    }
-    Model::new(formula.clone(), Weights::from_tensors(tensors)).expect("the weights fit")
-}
 
 /// All outputs of `graph`, one after the other.
 fn run(model: &Model, backend: &dyn Backend, graph: &Arc<Graph>, batch: &Batch<'_>) -> Vec<Vec<f32>> {
     let runner = backend.prepare(graph, model, &Capacity::of(batch)).expect("it prepares");
-    let mut state = State::default();
-    runner.run(&mut state, batch).expect("it runs");
-    (0..graph.outputs().len()).map(|index| state.output(index).to_vec()).collect()
+    common::run(&*runner, &mut State::default(), batch).expect("it runs")
 }
 
 /// Calls `check` with random models and batches.
@@ -36,7 +22,7 @@ fn for_random(seeds: u64, count: usize, check: impl Fn(u64, &Model, &mut Random,
     for seed in 0..seeds {
         let mut random = Random::new(seed);
         let formula = common::formula(&mut random);
-        let model = model(&formula, &mut random);
+        let model = common::model(&formula, &mut random);
         let (batch, patches) = common::batch(&mut random, &formula, count);
         check(seed, &model, &mut random, &batch, &patches);
     }
@@ -160,49 +146,6 @@ fn what_products_read_is_measured_as_it_is() {
     });
 }
 
-/// Runs the target of one sequence in steps of these lengths, after encoding its source.
-fn stepped(
-    model: &Model,
-    backend: &dyn Backend,
-    batch: &Batch<'_>,
-    patches: &[f32],
-    steps: &[usize],
-) -> Vec<f32> {
-    let graph = model.graph(Purpose::Step).expect("it lowers");
-    let pages = 2 + common::LONGEST.div_ceil(glassformer_graph::PAGE);
-    let cache = Pages::new(page_layout(&graph, Which::Cache), pages);
-    let mut state = State::new(cache, Pages::default());
-    let mut source = 0;
-    if model.formula().source.is_some() {
-        let encode = model.graph(Purpose::Encode).expect("it lowers");
-        state.crossing = Pages::new(page_layout(&encode, Which::Crossing), pages);
-        source = state.crossing.open();
-        let mut given = Batch { source: batch.source.clone(), ..Batch::default() };
-        given.source.spans[0].table = source;
-        state.crossing.reserve(source, given.source.rows()).expect("room");
-        common::bind(&mut given, &encode, patches);
-        let runner = backend.prepare(&encode, model, &Capacity::of(&given)).expect("it prepares");
-        runner.run(&mut state, &given).expect("it runs");
-        state.crossing.set_len(source, given.source.rows());
-    }
-    let table = state.cache.open();
-    let (mut past, mut rows) = (0, Vec::new());
-    for &len in steps {
-        let mut step = Batch::default();
-        let span = Span { table, past, source, ..Span::default() };
-        step.target.push(&batch.target.tokens[past..past + len], span);
-        step.target.pick_all();
-        state.cache.reserve(table, past + len).expect("room");
-        let mut capacity = Capacity::of(&step);
-        capacity.target.keys = common::LONGEST;
-        let runner = backend.prepare(&graph, model, &capacity).expect("it prepares");
-        runner.run(&mut state, &step).expect("it runs");
-        rows.extend_from_slice(state.output(graph.output("hidden").expect("an output")));
-        past += len;
-    }
-    rows
-}
-
 #[test]
 fn cached_steps_equal_the_whole_run_bit_by_bit() {
     let cpu = Cpu::new(2).sharing_everything();
@@ -218,9 +161,9 @@ fn cached_steps_equal_the_whole_run_bit_by_bit() {
         let prompt = 1 + random.below(rows);
         let steps: Vec<usize> =
             std::iter::once(prompt).chain(std::iter::repeat_n(1, rows - prompt)).collect();
-        let found = stepped(model, &cpu, batch, &patches, &steps);
+        let found = common::stepped(model, &cpu, batch, &patches, &steps).expect("it runs");
         assert_eq!(found, run(model, &cpu, &graph, &whole)[hidden], "seed {seed}: {:#?}", model.formula());
-        let slow = stepped(model, &Reference, batch, &patches, &steps);
+        let slow = common::stepped(model, &Reference, batch, &patches, &steps).expect("it runs");
         compare(&slow, &found, Tolerance::both(2e-4)).unwrap_or_else(|d| panic!("seed {seed}: {d}"));
     });
 }

@@ -144,8 +144,8 @@ fn measure(
         let to = from + sequences[from..].iter().take_while(fits).count();
         let forward = passes.run(&sequences[from..to])?;
         for (reader, sum) in readers.iter().zip(&mut sums) {
-            if let Some((_, _, numbers)) = forward.output(&reader.name()) {
-                sum.iter_mut().zip(numbers).for_each(|(sum, x)| *sum += x);
+            if let Some(output) = forward.output(&reader.name())? {
+                sum.iter_mut().zip(&*output.numbers).for_each(|(sum, x)| *sum += x);
             }
         }
         from = to;

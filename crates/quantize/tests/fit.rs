@@ -42,7 +42,7 @@ fn written(test: &str, how: Quantize, model: &Model, fitted: &Fitted) -> (Vec<u8
 fn rows(model: &Model, sequences: &[Sequence]) -> Vec<f32> {
     let forward = Forward::whole(model, &Cpu::new(2), sequences).unwrap();
     let name = forward.names().last().unwrap().to_owned();
-    forward.output(&name).unwrap().2.to_vec()
+    forward.output(&name).unwrap().unwrap().numbers.into_owned()
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use glassformer_engine::{Asked, Forward, Passes, Sequence};
+use glassformer_engine::{Asked, Output, Passes, Sequence};
 use glassformer_families::{Checkpoint, embedding_folder, global_rows, open_for_embedding};
 use glassformer_formula::{Formula, Head, Input as Rows};
 use glassformer_graph::{Backend, Rows as Kind};
@@ -207,10 +207,11 @@ impl Runs {
                 to += 1;
             }
             let batch = &sequences[from..to];
-            let forward = passes.run(batch)?;
+            let output = passes.run(batch)?.output(name)?;
             let mut start = 0;
             for (index, sequence) in batch.iter().enumerate() {
-                let (rows, numbers) = part(forward, name, start, sequence);
+                let (rows, numbers) =
+                    output.as_ref().map_or((0, &[][..]), |output| part(output, start, sequence));
                 start += rows;
                 take(from + index, numbers);
             }
@@ -261,9 +262,9 @@ fn asked_of(sequence: &Sequence) -> usize {
     }
 }
 
-/// The rows of one sequence in the output `name`, beginning with row `start` where the head was asked, and how many they are.
-fn part<'f>(forward: &'f Forward, name: &str, start: usize, sequence: &Sequence) -> (usize, &'f [f32]) {
-    let Some((shape, _, numbers)) = forward.output(name) else { return (0, &[]) };
+/// The rows of one sequence in `output`, beginning with row `start` where the head was asked, and how many they are.
+fn part<'o>(output: &'o Output<'_>, start: usize, sequence: &Sequence) -> (usize, &'o [f32]) {
+    let Output { shape, numbers, .. } = output;
     let rows = match shape.rows {
         Kind::Sequences(_) => 1,
         _ => asked_of(sequence),

@@ -3,6 +3,7 @@
 //! A step goes over every parameter once, in pieces that several threads share. What happens to a number depends on that
 //! number alone, and lengths are summed piece by piece in a fixed order, so the number of threads changes no bit.
 
+use std::borrow::Cow;
 use std::thread;
 
 /// How many numbers a thread takes at a time: pieces of all four arrays fit its cache together.
@@ -127,7 +128,7 @@ impl AdamW {
     /// Moves all parameters against their gradients.
     ///
     /// `m ← β₁m + (1−β₁)g`, `v ← β₂v + (1−β₂)g²`, `w ← w(1 − rate·decay) − rate/(1−β₁ᵗ) · m/(√(v/(1−β₂ᵗ)) + ε)`.
-    pub fn step(&mut self, weights: &mut [&mut [f32]], gradients: &[&[f32]], how: Move) {
+    pub fn step(&mut self, weights: &mut [&mut [f32]], gradients: &[Cow<'_, [f32]>], how: Move) {
         self.step += 1;
         let step = self.step;
         let rates = self.rates;
@@ -156,7 +157,7 @@ impl AdamW {
     }
 
     /// The length of all gradients as one vector: `√Σg²`, summed in `f64`.
-    pub fn length(&self, gradients: &[&[f32]]) -> f64 {
+    pub fn length(&self, gradients: &[Cow<'_, [f32]>]) -> f64 {
         let pieces: Vec<&[f32]> = gradients.iter().flat_map(|gradient| gradient.chunks(PIECE)).collect();
         let mut sums = vec![0.0_f64; pieces.len()];
         let both = pieces.into_iter().zip(&mut sums).collect();
@@ -165,7 +166,7 @@ impl AdamW {
     }
 
     /// Adds each gradient to its sum.
-    pub fn gather(&self, sums: &mut [Vec<f32>], gradients: &[&[f32]]) {
+    pub fn gather(&self, sums: &mut [Vec<f32>], gradients: &[Cow<'_, [f32]>]) {
         let pieces = sums.iter_mut().zip(gradients);
         let pieces = pieces.flat_map(|(sum, gradient)| sum.chunks_mut(PIECE).zip(gradient.chunks(PIECE)));
         share(self.threads, pieces.collect(), |(sum, gradient): (&mut [f32], &[f32])| {
@@ -244,7 +245,8 @@ mod tests {
         let sizes = [3 * PIECE + 17, 5, SMALL];
         let weights = sizes.map(&mut numbers);
         let gradients = sizes.map(&mut numbers);
-        let gradients: Vec<&[f32]> = gradients.iter().map(Vec::as_slice).collect();
+        let gradients: Vec<Cow<'_, [f32]>> =
+            gradients.iter().map(|numbers| Cow::Borrowed(&numbers[..])).collect();
         let after = |threads: usize| {
             let mut optimiser = AdamW::new(Rates::default(), sizes).on_threads(threads);
             let mut weights = weights.clone();

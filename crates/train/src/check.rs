@@ -102,7 +102,7 @@ impl Checker {
         let bound = Batch { source: batch.source, target: batch.target, inputs, seed: 0 };
         self.runner.run(&mut self.state, &bound)?;
         let bound = Batch { inputs: Vec::new(), ..bound };
-        self.memory.remember(&bound.target, &self.state);
+        self.memory.remember(&bound.target, &*self.runner, &self.state)?;
         let packed = bound.side(self.side);
         let graph = self.runner.graph();
         let output = |name: &str| graph.output(name).ok_or(Error::NoHead);
@@ -110,8 +110,9 @@ impl Checker {
             None => {
                 let logits = output("logits")?;
                 let width = graph.shape(graph.outputs()[logits].1).width;
-                let rows = self.state.output(logits).chunks_exact(width).zip(&packed.labels);
-                found.loss += f64::from(self.state.output(output("loss")?)[0]);
+                let scores = self.runner.output(&self.state, logits)?;
+                let rows = scores.chunks_exact(width).zip(&packed.labels);
+                found.loss += f64::from(self.runner.output(&self.state, output("loss")?)?[0]);
                 found.count += packed.labels.len();
                 found.right += rows.filter(|(row, label)| is_highest(row, **label as usize)).count();
             }
@@ -119,9 +120,10 @@ impl Checker {
                 let name = if outer == OuterLoss::Spans { "logits" } else { "pooled" };
                 let at = output(name)?;
                 let width = graph.shape(graph.outputs()[at].1).width;
-                found.loss += outer.of(self.state.output(at), width, packed, 1.0).0;
+                let scores = self.runner.output(&self.state, at)?;
+                found.loss += outer.of(&scores, width, packed, 1.0).0;
                 found.count += outer.examples(packed);
-                found.right += outer.right(self.state.output(at), width, packed);
+                found.right += outer.right(&scores, width, packed);
             }
         }
         Ok(())

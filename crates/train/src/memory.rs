@@ -6,8 +6,10 @@
 use std::collections::BTreeMap;
 
 use glassformer_formula::{Formula, Position};
-use glassformer_graph::{Graph, Leaf, Packed, Rows, Side, State};
+use glassformer_graph::{Graph, Leaf, Packed, Rows, Runner, Side, State};
 use glassformer_tensor::Tensor;
+
+use crate::Error;
 
 /// How the sequences of one batch and of the next belong together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -106,15 +108,16 @@ impl Memory {
         }
     }
 
-    /// Remembers the rows of the run that `state` has just made of `packed`.
-    pub fn remember(&mut self, packed: &Packed, state: &State) {
+    /// Remembers the rows of the run that `runner` has just made of `packed`.
+    pub fn remember(&mut self, packed: &Packed, runner: &dyn Runner, state: &State) -> Result<(), Error> {
         if self.most == 0 {
-            return self.forget();
+            self.forget();
+            return Ok(());
         }
         let shortest = packed.spans.iter().map(|span| span.len).min().unwrap_or(0);
         let kept = self.most.min(self.rows + shortest);
         for layer in &mut self.layers {
-            let (width, new) = (layer.width, state.output(layer.output));
+            let (width, new) = (layer.width, runner.output(state, layer.output)?);
             let mut data = Vec::with_capacity(packed.spans.len() * kept * width);
             for (at, span) in packed.spans.iter().enumerate() {
                 let fresh = kept.min(span.len);
@@ -127,6 +130,7 @@ impl Memory {
         if !self.layers.is_empty() {
             self.rows = kept;
         }
+        Ok(())
     }
 
     /// All of it, by name, for a checkpoint.

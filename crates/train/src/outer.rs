@@ -150,7 +150,7 @@ impl Outer {
         let usual = || 1.0 / self.loss.examples(packed).max(1) as f64;
         let share = packed.weights.first().map_or_else(usual, |&weight| f64::from(weight));
         let width = self.graph.shape(self.graph.outputs()[output].1).width;
-        let (loss, gradient) = self.loss.of(self.state.output(output), width, packed, share);
+        let (loss, gradient) = self.loss.of(&runner.output(&self.state, output)?, width, packed, share);
         Ok((loss as f32, gradient))
     }
 }

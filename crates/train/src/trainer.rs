@@ -279,9 +279,12 @@ impl Trainer {
         self.runner.run(&mut self.state, &bound)?;
         let Batch { target, .. } = bound;
         if inputs.is_empty() {
-            self.memory.remember(&target, &self.state);
+            self.memory.remember(&target, &*self.runner, &self.state)?;
         }
-        Ok(known.unwrap_or_else(|| self.state.output(self.loss)[0]))
+        match known {
+            Some(loss) => Ok(loss),
+            None => Ok(self.runner.output(&self.state, self.loss)?[0]),
+        }
     }
 
     /// One step: [`Trainer::backward`], then the optimiser moves every parameter. Gives the loss before it.
@@ -314,14 +317,14 @@ impl Trainer {
         for batch in batches {
             loss += self.run(batch, &BTreeMap::new())?;
             if many {
-                let gradients = outputs(&self.state, &self.gradients);
+                let gradients = outputs(&*self.runner, &self.state, &self.gradients)?;
                 self.optimiser.gather(&mut self.sums, &gradients);
             }
         }
-        let gradients: Vec<&[f32]> = if many {
-            self.sums.iter().map(Vec::as_slice).collect()
+        let gradients: Vec<Cow<'_, [f32]>> = if many {
+            self.sums.iter().map(|sum| Cow::Borrowed(&sum[..])).collect()
         } else {
-            outputs(&self.state, &self.gradients)
+            outputs(&*self.runner, &self.state, &self.gradients)?
         };
         let length = self.optimiser.length(&gradients) as f32;
         if !loss.is_finite() || !length.is_finite() {
@@ -362,14 +365,14 @@ impl Trainer {
     }
 
     /// The gradient of parameter `name` from the last run.
-    pub fn gradient(&self, name: &str) -> Option<&[f32]> {
+    pub fn gradient(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         let index = self.parameters.iter().position(|(parameter, _)| parameter.name == name)?;
-        Some(self.state.output(self.gradients[index]?))
+        self.runner.output(&self.state, self.gradients[index]?).ok()
     }
 
     /// The output `name` of the last run.
-    pub fn output(&self, name: &str) -> Option<&[f32]> {
-        Some(self.state.output(self.runner.graph().output(name)?))
+    pub fn output(&self, name: &str) -> Option<Cow<'_, [f32]>> {
+        self.runner.output(&self.state, self.runner.graph().output(name)?).ok()
     }
 
     /// The parameters as they are now.
@@ -435,6 +438,14 @@ fn read(model: &Model) -> Result<Vec<(Parameter, Tensor)>, Error> {
 }
 
 /// The gradients of a run; an empty one for what has none.
-fn outputs<'s>(state: &'s State, gradients: &[Option<usize>]) -> Vec<&'s [f32]> {
-    gradients.iter().map(|output| output.map_or(&[][..], |output| state.output(output))).collect()
+fn outputs<'s>(
+    runner: &dyn Runner,
+    state: &'s State,
+    gradients: &[Option<usize>],
+) -> Result<Vec<Cow<'s, [f32]>>, Error> {
+    let read = |output: &Option<usize>| match output {
+        Some(output) => Ok(runner.output(state, *output)?),
+        None => Ok(Cow::Borrowed(&[][..])),
+    };
+    gradients.iter().map(read).collect()
 }

@@ -174,8 +174,8 @@ fn layers_that_are_computed_again_give_the_same_bits() {
                 .expect("it prepares");
             trainer.backward(Batch { seed: 9, ..fixture.batch() }, &BTreeMap::new()).expect("it runs");
             let all = fixture.model.names().into_iter().map(|name| {
-                let bits = trainer.gradient(&name).expect("a gradient").iter().map(|x| x.to_bits());
-                (name, bits.collect::<Vec<_>>())
+                let gradient = trainer.gradient(&name).expect("a gradient");
+                (name, gradient.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
             });
             gradients.push(all.collect::<Vec<_>>());
         }

@@ -266,7 +266,7 @@ fn agrees_with_torch(backend: &dyn Backend) {
         for parameter in &names {
             let name = &parameter.name;
             let gradient = trainer.gradient(name).expect("every parameter has one");
-            close(&format!("{case} grad {name}"), gradient, &fixture.ours("grad", name), 1e-5);
+            close(&format!("{case} grad {name}"), &gradient, &fixture.ours("grad", name), 1e-5);
         }
 
         let rate = fixture.number("lr");

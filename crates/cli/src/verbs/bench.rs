@@ -34,7 +34,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
         Some(_) => tasks::decoding(&path, &checkpoint)?,
         None => Decoding::default(),
     };
-    let cpu = Arc::new(console.backend(&path));
+    let cpu = Arc::new(console.processor(&path));
     let subject = Subject { checkpoint, decoding, cpu };
     if args.ask {
         return ask::run(&subject);

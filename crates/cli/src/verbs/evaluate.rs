@@ -1,7 +1,5 @@
 //! `glassformer evaluate`: how good a model is, in the usual scores.
 
-use std::sync::Arc;
-
 use glassformer::metrics::Words;
 use glassformer::train::Evaluate;
 use glassformer::train::config::{Column, Source};
@@ -29,7 +27,7 @@ pub fn run(args: &args::Evaluate, console: &Console) -> Result<(), Failure> {
     let evaluate = Evaluate { objective, words, beams: args.beams, most: args.limit };
     let path = load::path(args.model.given(), console)?;
     let progress = Progress::count("examples");
-    let backend = Arc::new(console.backend(&path));
+    let backend = console.backend(&path);
     let found = evaluate.run(&path, &sources, backend, &mut |count| progress.advance(count as u64))?;
     progress.finish();
     if args.json {

@@ -12,7 +12,7 @@ use crate::{load, pager};
 pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
     let walkthrough = match &args.text {
         Some(text) => follow(args, text, console)?,
-        None => worked_example::walkthrough(&console.exact_backend())?,
+        None => worked_example::walkthrough(&*console.exact_backend())?,
     };
     if args.json {
         let faulty = |error| Failure::new(format!("cannot write JSON: {error}"), "please report this");
@@ -49,14 +49,14 @@ fn follow(args: &Explain, text: &str, console: &Console) -> Result<Walkthrough, 
     let backend = console.exact_backend();
     Ok(match open(args, console)? {
         Opened::TextGenerator(generator) => {
-            let Followed { walkthrough, goes_on } = follow.written(&generator, &backend)?;
+            let Followed { walkthrough, goes_on } = follow.written(&generator, &*backend)?;
             if let Some(count) = goes_on {
                 console
                     .note(&format!("the answer goes on after {count} tokens; --max-new-tokens tells more"));
             }
             walkthrough
         }
-        Opened::TextEncoder(encoder) => follow.read(&encoder, &backend)?,
+        Opened::TextEncoder(encoder) => follow.read(&encoder, &*backend)?,
     })
 }
 
@@ -76,7 +76,7 @@ fn open(args: &Explain, console: &Console) -> Result<Opened, Failure> {
     if words && formula.target.is_some() {
         return Ok(Opened::TextGenerator(Box::new(load::exact_generator(Some(&path), console)?)));
     }
-    let backend = std::sync::Arc::new(console.exact_backend());
+    let backend = std::sync::console.exact_backend();
     let encoder = match formula.head {
         // What such a model is for is a vector of the text: pooled as its files say.
         Head::Rows => {

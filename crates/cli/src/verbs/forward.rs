@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Instant;
 
+use glassformer::engine::Output;
 use glassformer::formula::{self, Formula, Global, Head, Mix, Pattern};
 use glassformer::graph::{Rows, Side};
 use glassformer::tasks::Input;
@@ -22,17 +23,18 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let start = Instant::now();
     let mut tensors = BTreeMap::new();
     let backend = console.exact_backend();
-    let forward = Forward::whole(&model, &backend, &sequences)?;
+    let forward = Forward::whole(&model, &*backend, &sequences)?;
     for name in forward.names() {
+        let Some(output) = forward.output(name)? else { continue };
         for index in 0..sequences.len() {
-            if let Some(tensor) = slice(&forward, name, index) {
+            if let Some(tensor) = slice(&forward, &output, index) {
                 tensors.insert(format!("{index}.{name}"), tensor);
             }
         }
     }
     if args.trace {
         for (index, sequence) in sequences.iter().enumerate() {
-            for traced in Trace::run(&model, &backend, sequence)?.values() {
+            for traced in Trace::run(&model, &*backend, sequence)?.values() {
                 tensors.insert(format!("{index}.{}", traced.name), traced.tensor.clone());
             }
         }
@@ -191,9 +193,9 @@ fn refuse_unused(args: &Args, formula: &Formula) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The part of the output `name` that belongs to sequence `index`.
-fn slice(forward: &Forward, name: &str, index: usize) -> Option<Tensor> {
-    let (shape, _, numbers) = forward.output(name)?;
+/// The part of `output` that belongs to sequence `index`.
+fn slice(forward: &Forward, output: &Output<'_>, index: usize) -> Option<Tensor> {
+    let Output { shape, numbers, .. } = output;
     let rows = |side: Side| forward.span(side, index).map(|span| (span.start, span.len));
     let (start, len) = match shape.rows {
         Rows::Tokens(side) | Rows::Picked(side) => rows(side)?,

@@ -32,7 +32,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let requests = vec![request(args, model.formula(), decoding)?];
     let room = Room::of(model.formula(), &requests, 1);
     let start = Instant::now();
-    let generator = Generator::new(&model, &console.exact_backend(), room)?;
+    let generator = Generator::new(&model, &*console.exact_backend(), room)?;
     let outputs = generator.run(requests)?.into_iter().next().unwrap_or_default();
     console.detail(|| format!("generated in {:.0?}", start.elapsed()));
     if args.json {

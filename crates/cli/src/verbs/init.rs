@@ -30,8 +30,8 @@ pub fn run(objective: &str, args: &args::Train, console: &Console) -> Result<(),
         memory: free_memory().map(|bytes| bytes / 2),
     };
     let reading = Progress::count("examples read");
-    let backend = console.cpu(Precision::F32);
-    let proposal = wanted.propose(&backend, &mut |event| {
+    let backend = console.device(Precision::F32);
+    let proposal = wanted.propose(&*backend, &mut |event| {
         if let Event::Read(count) = event {
             reading.advance(count as u64);
         }

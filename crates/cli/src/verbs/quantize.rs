@@ -1,7 +1,6 @@
 //! `glassformer quantize`: a model written again in few bits, and how far it is from what it was.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use glassformer::cpu::Precision;
 use glassformer::families::copy_beside;
@@ -49,7 +48,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let before = if texts.is_empty() && calibrate.is_empty() {
         None
     } else {
-        let cpu = Arc::new(console.cpu(BEFORE));
+        let cpu = console.device(BEFORE);
         Some(TextEncoder::new(checkpoint, tasks::tokenizer(model)?, cpu)?)
     };
     let samples = |texts: &[String]| {
@@ -64,7 +63,7 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
         .map_err(|error| staging.told(&error.into()))?;
     staging.finish()?;
     let logits = if let Some(before) = before.filter(|_| !texts.is_empty()) {
-        let after = TextEncoder::open(&args.out, Arc::new(console.cpu(AFTER)))?;
+        let after = TextEncoder::open(&args.out, console.device(AFTER))?;
         Some(before.compare(&after, &texts)?)
     } else {
         None
@@ -89,7 +88,7 @@ fn samples(
     if texts.is_empty() || !both || !matches!(formula.head, Head::Words { .. }) {
         return Ok(encoder.samples(&texts)?);
     }
-    let generator = TextGenerator::open(model, Arc::new(console.cpu(BEFORE)))?;
+    let generator = TextGenerator::open(model, console.device(BEFORE))?;
     let progress = Progress::items(texts.len() as u64, "writing");
     let samples = generator.samples(&texts, &mut || progress.advance(1))?;
     progress.finish();
@@ -107,7 +106,7 @@ fn fit(how: Quantize, model: &Model, texts: &[Sequence], console: &Console) -> R
         let shares = (share * SHARES as f64) as u64;
         progress.advance(shares - std::mem::replace(&mut told, shares));
     };
-    let backend = (Arc::new(console.cpu(BEFORE)) as _, console.threads());
+    let backend = (console.device(BEFORE), console.threads());
     let fitted = how.fit(model, texts, backend, &mut tell)?;
     progress.finish();
     Ok(fitted)
@@ -189,7 +188,7 @@ fn scores(
     };
     let sources: Vec<Source> = args.data.iter().map(source).collect();
     let evaluate = Evaluate { objective: None, words: words(&args.words), beams: None, most: args.limit };
-    let backend = Arc::new(console.cpu(precision));
+    let backend = console.device(precision);
     let progress = Progress::count("examples");
     let found = evaluate.run(model, &sources, backend, &mut |count| progress.advance(count as u64))?;
     progress.finish();

@@ -42,11 +42,10 @@ pub fn run(args: &args::Train, console: &Console) -> Result<Done, Failure> {
     if args.plot {
         return plot(&config, console);
     }
-    let backend = match config.precision {
-        Wanted::F32 => console.cpu(Precision::F32),
-        // Every weight, the head's too: what is rounded is the copy that is multiplied, never the one that learns.
-        Wanted::Bf16 => console.cpu(Precision::Bf16).keeping_wide(|_| false),
-    };
+    let backend = console.training_backend(match config.precision {
+        Wanted::F32 => Precision::F32,
+        Wanted::Bf16 => Precision::Bf16,
+    });
     let unit = match config.objective {
         Objective::Translate | Objective::Generate | Objective::Fill | Objective::Tag => "tokens",
         Objective::Classify | Objective::Answer | Objective::Embed => "texts",
@@ -62,7 +61,7 @@ pub fn run(args: &args::Train, console: &Console) -> Result<Done, Failure> {
     .map_err(|error| Failure::new(format!("Ctrl-C cannot be watched: {error}"), "report this"))?;
     let changes = if args.changed { Changes::Accept } else { Changes::Refuse };
     let mut watch = Watch { console, reading: Progress::count("examples read"), bar: None };
-    let mut training = Run::open(config, &backend, changes, &mut |event| watch.tell(event))?;
+    let mut training = Run::open(config, &*backend, changes, &mut |event| watch.tell(event))?;
     let (made, all) = training.steps();
     let until = args.until.unwrap_or(all).min(all);
     watch.bar = Some(Training::new(made, all, unit));

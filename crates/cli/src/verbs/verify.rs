@@ -24,7 +24,7 @@ pub fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
     for case in &mut cases {
         tasks::complete(&mut case.sequence, &checkpoint).map_err(|error| error.counted_from(case.index))?;
         let tolerance = Tolerance::both(args.tolerance);
-        let verification = case.verify(&checkpoint.model, &backend, tolerance)?;
+        let verification = case.verify(&checkpoint.model, &*backend, tolerance)?;
         if !verification.unknown.is_empty() {
             let names = verification.unknown.join(", ");
             console.note(&format!("sequence {}: not in this model and not compared: {names}", case.index));

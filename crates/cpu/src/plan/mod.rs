@@ -4,20 +4,23 @@
 //! stand between phases (see [`draft`]). Where an encoder's sequences are short there are two ways through the graph: one for
 //! many of them, each of which one worker takes through all layers, and one for few rows, which workers share.
 
+use std::borrow::Cow;
 use std::num::NonZeroUsize;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 
 use glassformer_graph::{
-    Ask, Backend, Batch, Capacity, Constants, Error, Graph, Leaders, Limits, Op, Pages, Rows, Runner, State,
-    View,
+    Ask, Backend, Batch, Capacity, Constants, Dtype, Error, Graph, Leaders, Limits, Op, PageLayout, Pages,
+    Parts, Rows, Runner, State,
 };
 use glassformer_tensor::Buffer;
 
-use crate::context::{Block, Context, PagesAt};
+use crate::context::{Block, Context};
 use crate::isa::Isa;
 use crate::kernels;
 use crate::narrow::Dot;
+use crate::pages::{PageMemory, page_bytes};
 use crate::team::{Team, Worker};
 use constants::{Constant, Shelf, Wanted};
 use deal::{Asked, Deal};
@@ -144,6 +147,28 @@ impl Cpu {
     }
 }
 
+/// For tests and measurements: what was left in memory must not matter.
+#[doc(hidden)]
+impl Cpu {
+    /// Fills what a run has left in `state`, except pages, with `number`.
+    pub fn fill_values(state: &mut State, number: f32) {
+        state.parts::<Memory>().memory.arena(0).fill(number);
+    }
+
+    /// Makes room for the pages of `state`, and fills them with `number`.
+    ///
+    /// # Errors
+    /// If the system has not the memory.
+    pub fn fill_pages(state: &mut State, number: f32) -> Result<(), Error> {
+        let Parts { cache, crossing, memory, .. } = state.parts::<Memory>();
+        for (book, pages) in [(cache, &mut memory.cache), (crossing, &mut memory.crossing)] {
+            pages.prepare(book)?;
+            pages.data_mut().fill(number);
+        }
+        Ok(())
+    }
+}
+
 impl Default for Cpu {
     /// On all cores.
     fn default() -> Self {
@@ -189,7 +214,7 @@ impl Backend for Cpu {
         }
         Ok(Box::new(Plan {
             constants: constants::make(&wanted, (graph, weights), &self.shelf, &self.team)?,
-            limits: Limits::of(graph).with_halves(narrow && near),
+            limits: Limits::of(graph).keeping(if narrow && near { Dtype::Bf16 } else { Dtype::F32 }),
             graph: graph.clone(),
             team: self.team.clone(),
             isa: self.isa,
@@ -205,6 +230,26 @@ impl Backend for Cpu {
 
     fn threads(&self) -> usize {
         self.team.size()
+    }
+}
+
+/// The memory of a session: the values of a run, and stored keys and values.
+#[derive(Debug, Default)]
+struct Memory {
+    arena: Option<Buffer>,
+    /// Where in the arena each output of the last run begins.
+    outputs: Vec<usize>,
+    cache: PageMemory,
+    crossing: PageMemory,
+}
+
+impl Memory {
+    /// The arena, at least `floats` long: only the first run allocates it.
+    fn arena(&mut self, floats: usize) -> &mut [f32] {
+        if self.arena.as_ref().is_none_or(|arena| arena.len() < floats) {
+            self.arena = Some(Buffer::zeros(floats));
+        }
+        self.arena.as_deref_mut().unwrap_or(&mut [])
     }
 }
 
@@ -255,8 +300,12 @@ impl Runner for Plan {
         &self.graph
     }
 
-    fn keeps_halves(&self) -> bool {
-        self.narrow
+    fn keeps(&self) -> Dtype {
+        if self.narrow { Dtype::Bf16 } else { Dtype::F32 }
+    }
+
+    fn page_bytes(&self, layout: &PageLayout) -> usize {
+        page_bytes(layout)
     }
 
     fn run(&self, state: &mut State, batch: &Batch<'_>) -> Result<(), Error> {
@@ -266,8 +315,10 @@ impl Runner for Plan {
 
         let way = self.way(batch);
         let floats = way.floats();
-        let (arena, cache, crossing) = state.parts(floats);
-        let arena = Block { data: arena.as_mut_ptr(), rows: 1, width: floats };
+        let Parts { cache, crossing, rows, memory } = state.parts::<Memory>();
+        memory.cache.prepare(cache)?;
+        memory.crossing.prepare(crossing)?;
+        let arena = Block { data: memory.arena(floats).as_mut_ptr(), rows: 1, width: floats };
         let run = Context {
             isa: self.isa,
             dot: self.dot,
@@ -275,8 +326,8 @@ impl Runner for Plan {
             tiles: self.tiles,
             near: self.near,
             batch,
-            cache: pages_at(cache),
-            crossing: pages_at(crossing),
+            cache: memory.cache.at(cache),
+            crossing: memory.crossing.at(crossing),
         };
         let bound = Bound { way, constants: &self.constants, sharing: self.sharing, arena, run: &run };
         // SAFETY: the arena has `floats` numbers and belongs to this run, as do the pages; the batch was admitted.
@@ -288,24 +339,34 @@ impl Runner for Plan {
             self.team.run_alone(walk);
         }
 
-        let mut views = std::mem::take(state.views_mut());
-        views.clear();
-        views.extend(way.outputs.iter().zip(self.graph.outputs()).map(|(&slot, &(_, value))| {
+        rows.clear();
+        memory.outputs.clear();
+        for &slot in &way.outputs {
             let Home::Arena(offset) = way.slots[slot].home else { unreachable!("outputs are in the arena") };
-            View { offset, rows: way.rows(slot, batch, &state.crossing), shape: self.graph.shape(value) }
-        }));
-        *state.views_mut() = views;
+            rows.push(way.rows(slot, batch, crossing));
+            memory.outputs.push(offset);
+        }
         Ok(())
     }
 
-    fn leaders(&self, state: &State, output: usize, ask: Ask, into: &mut Leaders) {
+    fn read<'s>(&self, state: &'s State, output: usize, rows: Range<usize>) -> Result<Cow<'s, [f32]>, Error> {
+        let memory = state.memory::<Memory>().ok_or(Error::NoRun)?;
+        let offset = *memory.outputs.get(output).ok_or(Error::NoRun)?;
+        let width = self.graph.shape(self.graph.outputs()[output].1).width;
+        let numbers = memory.arena.as_deref().unwrap_or(&[]);
+        Ok(Cow::Borrowed(&numbers[offset + rows.start * width..offset + rows.end * width]))
+    }
+
+    fn leaders(&self, state: &State, output: usize, ask: Ask, into: &mut Leaders) -> Result<(), Error> {
         let width = self.graph.shape(self.graph.outputs()[output].1).width.max(1);
-        let rows = state.output(output).chunks_exact(width);
-        into.clear(ask, rows.len(), width);
+        let numbers = &*self.output(state, output)?;
+        let count = numbers.len() / width;
+        into.clear(ask, count, width);
         if into.each == 0 {
-            return into.find(ask, state.output(output), width);
+            into.find(ask, numbers, width);
+            return Ok(());
         }
-        let (numbers, count, each) = (state.output(output), rows.len(), into.each);
+        let each = into.each;
         let answers = into.found.chunks_exact_mut(each).zip(&mut into.sums);
         let answers: Vec<_> = answers.map(Mutex::new).collect();
         let walk = |worker: &Worker<'_>| {
@@ -321,6 +382,7 @@ impl Runner for Plan {
         } else {
             self.team.run_alone(walk);
         }
+        Ok(())
     }
 }
 
@@ -333,9 +395,4 @@ fn has_wide_gradient(graph: &Graph, tiles: bool) -> bool {
         .nodes()
         .iter()
         .any(|node| matches!(&node.op, Op::AttendGrad(grad) if !tiles || !kernels::has_narrow_grad(grad)))
-}
-
-fn pages_at(pages: &mut Pages) -> PagesAt<'_> {
-    let data = pages.data_mut().as_mut_ptr();
-    PagesAt { tables: pages, data }
 }

@@ -305,7 +305,7 @@ impl Bound<'_> {
             (Some(taken), _) if rows.are(taken.rows) => {
                 Block { data: data.wrapping_add(taken.first * width), rows: taken.count, width }
             }
-            _ => Block { data, rows: self.way.rows(slot, self.run.batch, self.run.crossing.tables), width },
+            _ => Block { data, rows: self.way.rows(slot, self.run.batch, self.run.crossing.book), width },
         }
     }
 }

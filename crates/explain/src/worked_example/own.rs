@@ -23,12 +23,13 @@ pub(super) fn run(backend: &dyn Backend, claims: &[Claim]) -> Result<HashMap<Str
     let mut state = State::default();
     let runner = backend.prepare(&graph, &constants(claims)?, &Capacity::of(&batch))?;
     runner.run(&mut state, &batch)?;
-    let tensor = |(index, (name, value)): (usize, &(String, glassformer_graph::Value))| {
-        let width = graph.shape(*value).width;
-        let tensor = Tensor::new(&[state.output_rows(index), width], state.output(index).to_vec())?;
-        Some((name.clone(), tensor))
-    };
-    Ok(graph.outputs().iter().enumerate().filter_map(tensor).collect())
+    let mut tensors = HashMap::new();
+    for (index, (name, value)) in graph.outputs().iter().enumerate() {
+        let shape = [state.rows(index), graph.shape(*value).width];
+        let tensor = Tensor::new(&shape, runner.output(&state, index)?.into_owned());
+        tensors.extend(tensor.map(|tensor| (name.clone(), tensor)));
+    }
+    Ok(tensors)
 }
 
 fn graph() -> Result<Graph, Error> {

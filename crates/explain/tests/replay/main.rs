@@ -3,8 +3,6 @@
 //!
 //! It went wrong once: `Q = X · W_Q` stood beside a Q that was RMS(X) · `W_Q`, and unrotated Q and K beside scores of rotated ones.
 
-#[path = "../../../model/tests/common/mod.rs"]
-mod common;
 mod evaluate;
 mod parse;
 
@@ -12,6 +10,7 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use evaluate::{Array, World, evaluate};
+use glassformer_conformance as common;
 use glassformer_cpu::Cpu;
 use glassformer_engine::Sequence;
 use glassformer_explain::{

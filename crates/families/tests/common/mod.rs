@@ -67,10 +67,10 @@ pub fn difference(checkpoint: &Checkpoint, golden: &Path, backend: &dyn Backend)
             .map_err(|error| format!("{i}: {error}"))?;
         for name in ["hidden", "source", "pooled", "logits"] {
             let Some(expected) = golden.get(&format!("{i}.{name}")) else { continue };
-            let Some((_, _, found)) = run.output(name) else {
+            let Some(found) = run.output(name).map_err(|error| error.to_string())? else {
                 return Err(format!("{i}.{name} is not an output"));
             };
-            compare(found, &expected.values(), BOUND)
+            compare(&found.numbers, &expected.values(), BOUND)
                 .map_err(|difference| format!("{i}.{name}: {difference}"))?;
         }
     }

@@ -2,7 +2,8 @@
 
 use super::softmax::softmax;
 use super::{AttendGrad, Gradient, Operation, Site, Which};
-use crate::{Array, Batch, Builder, Case, Error, PAGE, Rows, Shape, Side, State, World};
+use crate::reference::{Part, Place};
+use crate::{Array, Batch, Builder, Case, Error, PAGE, Pages, Rows, Shape, Side, World};
 
 /// Which way a row may look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,8 +106,8 @@ pub struct KeySpan {
 
 impl Attend {
     /// The keys of query sequence `s`.
-    pub fn keys_of(&self, batch: &Batch<'_>, state: &State, s: usize) -> KeySpan {
-        self.keys_with(batch, |table| state.crossing.len(table), s)
+    pub fn keys_of(&self, batch: &Batch<'_>, crossing: &Pages, s: usize) -> KeySpan {
+        self.keys_with(batch, |table| crossing.len(table), s)
     }
 
     /// [`Attend::keys_of`] where `crossing` tells how many source rows a table holds.
@@ -129,10 +130,10 @@ impl Attend {
     }
 
     /// How many rows a tap on this attention has: queries times keys, summed over sequences.
-    pub fn pairs(&self, batch: &Batch<'_>, state: &State) -> usize {
+    pub fn pairs(&self, batch: &Batch<'_>, crossing: &Pages) -> usize {
         let spans = &batch.side(self.side).spans;
         let pairs = |(s, span): (usize, &crate::Span)| {
-            let keys = self.keys_of(batch, state, s);
+            let keys = self.keys_of(batch, crossing, s);
             span.len * (keys.end - keys.first)
         };
         spans.iter().enumerate().map(pairs).sum()
@@ -246,7 +247,7 @@ impl Attend {
         mut each: impl FnMut(Query<'_>),
     ) {
         for (s, span) in world.batch.side(self.side).spans.iter().enumerate() {
-            let keys = self.keys_of(world.batch, world.state, s);
+            let keys = self.keys_of(world.batch, world.crossing.pages, s);
             for (i, head) in (0..span.len).flat_map(|i| (0..self.heads).map(move |head| (i, head))) {
                 if self.looks(world.batch, span.start + i) {
                     let seen = self.seen(world, &keys, (span.start, i));
@@ -317,16 +318,11 @@ impl Attend {
                 inputs[1 + which].row(keys.place + j)[head * self.size..(head + 1) * self.size].to_vec()
             }
             Keys::Pages(kind, slot) => {
-                let pages = kind.pages(world.state);
-                let at = match which {
-                    0 => pages.keys_at(keys.place, j, slot, head),
-                    _ => pages.values_at(keys.place, j, slot, head),
-                };
-                let inside = |d: usize| match which {
-                    0 => at + d * PAGE + j % PAGE,
-                    _ => at + (j % PAGE) * self.size + d,
-                };
-                (0..self.size).map(|d| f64::from(pages.data()[inside(d)])).collect()
+                let stored = world.stored(kind);
+                let part = if which == 0 { Part::Key } else { Part::Value };
+                let page = stored.pages.page(keys.place, j);
+                let numbers = stored.at(Place { page, row: j % PAGE, slot, head, part });
+                numbers.iter().map(|&x| f64::from(x)).collect()
             }
         }
     }

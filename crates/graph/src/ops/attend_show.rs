@@ -34,13 +34,13 @@ impl Operation for AttendShow {
 
     fn reference(&self, inputs: &[&Array], world: &mut World<'_>) -> Vec<Array> {
         let Self { attend, shown } = self;
-        let mut y = Array::zeros(attend.pairs(world.batch, world.state), attend.heads);
+        let mut y = Array::zeros(attend.pairs(world.batch, world.crossing.pages), attend.heads);
         if *shown == Shown::Scores {
             y.data.fill(f64::NEG_INFINITY);
         }
         let (mut starts, mut start) = (Vec::new(), 0);
         for (s, span) in world.batch.side(attend.side).spans.iter().enumerate() {
-            let keys = attend.keys_of(world.batch, world.state, s);
+            let keys = attend.keys_of(world.batch, world.crossing.pages, s);
             starts.push((span.start, start));
             start += span.len * (keys.end - keys.first);
         }

@@ -1,6 +1,7 @@
 //! Keys and values written into pages, for this run and later ones ("KV cache").
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
+use crate::reference::{Part, Place};
 use crate::{Array, Builder, Case, Error, PAGE, Pages, Rows, Shape, Side, Slot, State, World};
 
 /// Which pages.
@@ -18,14 +19,6 @@ impl Which {
         match self {
             Self::Cache => &state.cache,
             Self::Crossing => &state.crossing,
-        }
-    }
-
-    /// Those pages of `state`, to change.
-    pub fn pages_mut(self, state: &mut State) -> &mut Pages {
-        match self {
-            Self::Cache => &mut state.cache,
-            Self::Crossing => &mut state.crossing,
         }
     }
 }
@@ -61,25 +54,30 @@ impl Operation for Store {
     fn reference(&self, inputs: &[&Array], world: &mut World<'_>) -> Vec<Array> {
         let (k, v) = (inputs[0], inputs[1]);
         let Slot { heads, size } = self.heads;
-        let pages = self.pages.pages_mut(world.state);
         let spans = &world.batch.side(self.side).spans;
-        // All of them before the first new row, which may go to the page that one of them is in.
-        for (span, head) in spans.iter().flat_map(|span| (0..heads).map(move |head| (span, head))) {
-            let Some(keys) = pages.keys_before(span.table, self.slot, head) else { continue };
-            let to = pages.keys_at(span.table, span.past, self.slot, head);
-            for at in [0, pages.keys_to_values(self.slot)] {
-                pages.data_mut().copy_within(keys + at..keys + at + size * PAGE, to + at);
+        let stored = match self.pages {
+            Which::Cache => &mut world.cache,
+            Which::Crossing => &mut world.crossing,
+        };
+        let place = |page, row, head, part| Place { page, row, slot: self.slot, head, part };
+        let both = |head| [(head, Part::Key), (head, Part::Value)];
+        // What a fork takes over comes before the first new row, which may go to a page that is taken over from.
+        for span in spans {
+            let Some(before) = stored.pages.page_before(span.table) else { continue };
+            let page = stored.pages.page(span.table, span.past);
+            for (row, (head, part)) in (0..PAGE).flat_map(|row| (0..heads).flat_map(both).map(move |of| (row, of))) {
+                let numbers = stored.at(place(before, row, head, part)).to_vec();
+                stored.at_mut(place(page, row, head, part)).copy_from_slice(&numbers);
             }
         }
         for span in spans {
-            for (i, head) in (0..span.len).flat_map(|i| (0..heads).map(move |head| (i, head))) {
+            for (i, (head, part)) in (0..span.len).flat_map(|i| (0..heads).flat_map(both).map(move |of| (i, of))) {
                 let row = span.past + i;
-                let keys = pages.keys_at(span.table, row, self.slot, head);
-                let values = pages.values_at(span.table, row, self.slot, head);
-                let data = pages.data_mut();
-                for d in 0..size {
-                    data[keys + d * PAGE + row % PAGE] = k.at(span.start + i, head * size + d) as f32;
-                    data[values + (row % PAGE) * size + d] = v.at(span.start + i, head * size + d) as f32;
+                let given = if part == Part::Key { k } else { v };
+                let page = stored.pages.page(span.table, row);
+                let numbers = stored.at_mut(place(page, row % PAGE, head, part));
+                for (d, number) in numbers.iter_mut().enumerate() {
+                    *number = given.at(span.start + i, head * size + d) as f32;
                 }
             }
         }

@@ -1,7 +1,7 @@
 //! How keys and values are held.
 
-use glassformer_graph::Rows;
 use glassformer_graph::ops::{Attend, Keys, Reach, Which};
+use glassformer_graph::{Dtype, Rows};
 
 use crate::context::Context;
 use crate::lanes::LANES;
@@ -28,7 +28,7 @@ impl Form {
 
     /// That of pages for heads of this size. Only where they are laid out for halves does everybody keep halves in them.
     pub fn stored(run: &Context<'_>, which: Which, size: usize) -> Self {
-        Self::new(run, run.pages(which).tables.layout().is_halved(), size)
+        Self::new(run, run.pages(which).dtype() == Dtype::Bf16, size)
     }
 
     fn new(run: &Context<'_>, halves: bool, size: usize) -> Self {

@@ -7,9 +7,10 @@ use super::form::Form;
 use super::machine::Machine;
 use super::walk::share;
 use super::{tiles, words};
-use crate::context::{Block, Context, PagesAt};
+use crate::context::{Block, Context};
 use crate::dispatch;
 use crate::isa::Isa;
+use crate::pages::PagesAt;
 use crate::team::Worker;
 
 /// See [`super::store`].
@@ -22,7 +23,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
     let pages = run.pages(op.pages);
     let spans = &run.batch.side(op.side).spans;
     let form = Form::stored(run, op.pages, size);
-    if spans.iter().any(|span| pages.tables.keys_before(span.table, op.slot, 0).is_some()) {
+    if spans.iter().any(|span| pages.book.page_before(span.table).is_some()) {
         worker.share(spans.len(), |s| {
             for head in 0..heads {
                 // SAFETY: the caller's promise; a page is one worker's.
@@ -42,8 +43,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
         for head in 0..heads {
             // SAFETY: the pages were reserved for rows up to the span's end; the inputs have these rows.
             unsafe {
-                let keys = pages.data.add(pages.tables.keys_at(span.table, begin, op.slot, head));
-                let values = keys.wrapping_add(pages.tables.keys_to_values(op.slot));
+                let (keys, values) = pages.find(span.table, begin, op.slot, head);
                 let [k, v] = [k, v].map(|x| x.data.add(at + head * size).cast_const());
                 let from = (k, v, heads * size);
                 let place = (rows.start - begin, rows.len());
@@ -62,15 +62,11 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
 /// # Safety
 /// The pages are valid, the one that the span goes on in for writes; nobody else uses that, or writes the other.
 unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, form): (PagesAt<'_>, Form)) {
-    let Some(before) = pages.tables.keys_before(span.table, op.slot, head) else { return };
+    let Some(from) = pages.before(span.table, op.slot, head) else { return };
     let (size, count) = (op.heads.size, span.past % PAGE);
-    let to = pages.tables.keys_at(span.table, span.past, op.slot, head);
+    let to = pages.find(span.table, span.past, op.slot, head);
     // SAFETY: the caller's promise; a page has room for sixteen rows.
     unsafe {
-        let [from, to] = [before, to].map(|keys| {
-            let keys = pages.data.add(keys);
-            (keys, keys.wrapping_add(pages.tables.keys_to_values(op.slot)))
-        });
         match form {
             Form::Wide => {
                 // Each number of sixteen keys, and with it what is none of these: one long copy, where there would be many short ones.

@@ -33,7 +33,7 @@ pub(super) struct Call<'a> {
 impl Call<'_> {
     /// The keys of query sequence `s`.
     pub fn keys_of(&self, s: usize) -> KeySpan {
-        self.op.keys_with(self.run.batch, |table| self.run.crossing.tables.len(table), s)
+        self.op.keys_with(self.run.batch, |table| self.run.crossing.book.len(table), s)
     }
 
     /// Whether it meets narrow numbers: then the terms of its softmax need to be no more exact than these.
@@ -118,13 +118,9 @@ impl Tile {
         tile.words = Form::of(run, op) == Form::Words;
         for v in 0..live.div_ceil(LANES) {
             let j = start + v * LANES;
-            // SAFETY: a page that holds one of the sequence's keys is there as a whole.
-            unsafe {
-                let keys = pages.data.add(pages.tables.keys_at(keys.place, j, slot, head));
-                let wide = keys.wrapping_add(pages.tables.keys_to_values(slot));
-                let values = if tile.words { words::values_at(op.size, keys, wide) } else { wide };
-                (tile.keys[v], tile.values.0[v]) = (keys, values);
-            }
+            let (keys, wide) = pages.find(keys.place, j, slot, head);
+            let values = if tile.words { words::values_at(op.size, keys, wide) } else { wide };
+            (tile.keys[v], tile.values.0[v]) = (keys, values);
         }
         tile
     }

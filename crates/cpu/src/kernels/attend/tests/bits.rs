@@ -243,7 +243,7 @@ fn sequences_that_look_at_one_source_have_the_bits_of_each_alone() {
         for how in How::everywhere().into_iter().chain(How::lowp()) {
             let mut stored = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, how.lowp);
             run(&store, &kv, &whole, &mut stored, how);
-            let mut state = State::new(Pages::default(), stored.cache);
+            let mut state = as_source(stored);
             let made = run(&look.into(), std::slice::from_ref(&queries), &batch, &mut state, how);
             for span in &batch.target.spans {
                 let rows = span.start..span.start + span.len;
@@ -286,7 +286,7 @@ fn a_row_that_sees_nothing_is_zero() {
     let batch = sequences(&[3]);
     let inputs = vec![Numbers::normal(3, 10, &mut random)];
     let filled = pages(Slot { heads: 2, size: 5 }, &[0], false);
-    let mut state = State::new(Pages::default(), filled.cache);
+    let mut state = as_source(filled);
     let made = run(&op.into(), &inputs, &batch, &mut state, How::best());
     assert!(made[0].data.iter().all(|&x| x == 0.0));
     assert!(made[1].data.iter().all(|&x| x == f32::NEG_INFINITY));
@@ -328,7 +328,7 @@ fn more_heads_than_queries_in_a_part_share_a_key() {
     let op = plain(200, 1, 4);
     let batch = sequences(&[5, 1]);
     let inputs = draw(&op, &batch, &mut random);
-    check(&op.into(), &inputs, (&batch, &mut State::default()), 2e-5, &How::everywhere());
+    check(&op.into(), &inputs, &batch, 2e-5, &How::everywhere());
     check_grad(&op, &inputs, &batch, 5e-5, &[How::best()]);
 }
 
@@ -350,7 +350,7 @@ fn forks_have_the_bits_of_sequences_of_their_own() {
             later.target.push_rows(more, Span { table, past: common, ..Span::default() });
         }
         for how in How::everywhere().into_iter().chain(How::lowp()) {
-            let mut forked = State::new(poisoned(slot, 20, how.lowp), Pages::default());
+            let mut forked = poisoned(slot, 20, how.lowp);
             let table = forked.cache.open();
             forked.cache.reserve(table, common).expect("there are enough pages");
             run(&store, &beginning, &sequences_in_tables(&[common]), &mut forked, how);

@@ -24,7 +24,7 @@ fn every_case_agrees_with_the_reference() {
             Numbers { rows, width, data }
         };
         let inputs: Vec<Numbers> = data.into_iter().zip(&case.inputs).map(numbers).collect();
-        check(&kernel, &inputs, (&batch, &mut State::default()), 2e-5, &How::everywhere());
+        check(&kernel, &inputs, &batch, 2e-5, &How::everywhere());
         if let Kernel::Attend(op) = &kernel {
             check_grad(op, &inputs, &batch, 5e-5, &How::everywhere());
         }
@@ -86,8 +86,8 @@ fn any_attention_agrees_with_the_reference() {
         let mut random = Random::new(100 + seed);
         let (op, batch) = anything(&mut random);
         let inputs = draw(&op, &batch, &mut random);
-        check(&op.into(), &inputs, (&batch, &mut State::default()), 2e-5, &How::everywhere());
-        check(&op.into(), &inputs, (&batch, &mut State::default()), LOWP_TOLERANCE, &How::lowp());
+        check(&op.into(), &inputs, &batch, 2e-5, &How::everywhere());
+        check(&op.into(), &inputs, &batch, LOWP_TOLERANCE, &How::lowp());
     }
 }
 
@@ -131,7 +131,7 @@ fn what_is_shown_agrees_with_the_reference() {
         let inputs = draw(&attend, &batch, &mut random);
         let shown = *random.pick(&[Shown::Scores, Shown::Probabilities]);
         let op = Kernel::Show(AttendShow { attend, shown });
-        check(&op, &inputs, (&batch, &mut State::default()), 2e-5, &[How::best()]);
+        check(&op, &inputs, &batch, 2e-5, &[How::best()]);
     }
 }
 
@@ -143,12 +143,14 @@ fn stored_keys_agree_with_the_reference() {
         let op = Attend { who: Who::Every, ..op };
         let (on_pages, store) = paged(&op);
         let lengths: Vec<usize> = (0..3).map(|_| 1 + random.below(200)).collect();
-        let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, false);
+        let wide = || pages(Slot { heads: op.key_heads, size: op.size }, &lengths, false);
+        let mut stored = Stored { kernel: wide(), reference: wide() };
         let whole = sequences_in_tables(&lengths);
         let width = op.key_heads * op.size;
         let kv = [0, 1].map(|_| Numbers::normal(whole.target.rows(), width, &mut random));
         let mut narrow = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, true);
-        run(&store, &kv, &whole, &mut state, How::best());
+        run(&store, &kv, &whole, &mut stored.kernel, How::best());
+        expected(&store, &kv, &whole, &mut stored.reference);
         // Some rows at the end of each sequence look, at some of the keys.
         let mut batch = Batch::default();
         for (table, &end) in lengths.iter().enumerate() {
@@ -159,11 +161,11 @@ fn stored_keys_agree_with_the_reference() {
         let distances = batch.count(Rows::Distances(Side::Target));
         let mut inputs = vec![Numbers::normal(batch.target.rows(), op.heads * op.size, &mut random)];
         inputs.extend(draw_relative(&op, distances, &mut random));
-        check(&on_pages, &inputs, (&batch, &mut state), 2e-5, &How::everywhere());
+        check_stored(&on_pages, &inputs, &batch, &mut stored, 2e-5, &How::everywhere());
         for how in How::lowp() {
             run(&store, &kv, &whole, &mut narrow, how);
             let found = run(&on_pages, &inputs, &batch, &mut narrow, how);
-            let expected = expected(&on_pages, &inputs, &batch, &mut state);
+            let expected = expected(&on_pages, &inputs, &batch, &mut stored.reference);
             for (found, expected) in found.iter().zip(&expected) {
                 let near = compare(&found.data, &expected.data, Tolerance::both(LOWP_TOLERANCE));
                 near.unwrap_or_else(|difference| panic!("{on_pages:?}: {difference}"));
@@ -199,6 +201,6 @@ fn low_precision_scores_far_from_zero_agree_with_the_reference() {
     }
     for reach in [Reach::Past, Reach::Both] {
         let op = Attend { reach, ..op };
-        check(&op.into(), &inputs, (&batch, &mut State::default()), 1e-2, &How::lowp());
+        check(&op.into(), &inputs, &batch, 1e-2, &How::lowp());
     }
 }

@@ -11,14 +11,16 @@ use glassformer_graph::ops::{
     Attend, AttendGrad, AttendShow, Keys, Pattern, Reach, Relative, Store, Which, Who,
 };
 use glassformer_graph::{
-    Array, Batch, Capacity, Operation, PAGE, PageLayout, Pages, Rows, Side, Slot, Span, State, World,
+    Array, Batch, Capacity, Dtype, Operation, PAGE, PageLayout, Pages, Parts, Rows, Side, Slot, Span, State,
+    World,
 };
 use glassformer_tensor::{Random, Tolerance, compare};
 
-use crate::context::{Block, Context, PagesAt};
+use crate::context::{Block, Context};
 use crate::isa::Isa;
 use crate::kernels::Call;
 use crate::lowp::Dot;
+use crate::pages::PageMemory;
 use crate::team::{Team, Worker};
 
 /// Rows of numbers.
@@ -104,6 +106,20 @@ const LOWP_TOLERANCE: f32 = 8e-2;
 /// The same for gradients as a whole, in parts of their length.
 const LOWP_GRAD_TOLERANCE: f32 = 3e-2;
 
+/// The memory of a state.
+#[derive(Default)]
+struct Memory {
+    cache: PageMemory,
+    crossing: PageMemory,
+}
+
+/// The same keys and values, as kernels store them and as the reference does.
+#[derive(Default)]
+struct Stored {
+    kernel: State,
+    reference: State,
+}
+
 /// What is tested.
 #[derive(Clone, Debug)]
 enum Kernel {
@@ -136,9 +152,10 @@ fn sizes(
             let outputs = inputs[..inputs.len() - 3].iter().map(|x| (x.rows, x.width)).collect();
             (outputs, super::grad_scratch(op, &capacity))
         }
-        Kernel::Show(op) => {
-            (vec![(op.attend.pairs(batch, state), op.attend.heads)], super::show_scratch(op, &capacity))
-        }
+        Kernel::Show(op) => (
+            vec![(op.attend.pairs(batch, &state.crossing), op.attend.heads)],
+            super::show_scratch(op, &capacity),
+        ),
         Kernel::Store(_) => (Vec::new(), 0),
     }
 }
@@ -152,7 +169,9 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
     let block = |data: &mut Vec<f32>, rows, width| Block { data: data.as_mut_ptr(), rows, width };
     let inputs: Vec<Block> = given.iter_mut().zip(inputs).map(|(d, x)| block(d, x.rows, x.width)).collect();
     let outputs: Vec<Block> = made.iter_mut().zip(&sizes).map(|(d, &(r, w))| block(d, r, w)).collect();
-    let (cache, crossing) = (state.cache.data_mut().as_mut_ptr(), state.crossing.data_mut().as_mut_ptr());
+    let Parts { cache, crossing, memory, .. } = state.parts::<Memory>();
+    memory.cache.prepare(cache).expect("it is small");
+    memory.crossing.prepare(crossing).expect("it is small");
     let run = Context {
         narrow: how.lowp,
         tiles: how.dot == Dot::Amx,
@@ -160,8 +179,8 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
         dot: how.dot,
         isa: how.isa,
         batch,
-        cache: PagesAt { tables: &state.cache, data: cache },
-        crossing: PagesAt { tables: &state.crossing, data: crossing },
+        cache: memory.cache.at(cache),
+        crossing: memory.crossing.at(crossing),
     };
     let team = Team::new(NonZeroUsize::new(how.workers).expect("a team has workers"));
     let scratches: Vec<_> = (0..how.workers).map(|_| Mutex::new(vec![POISON; scratch])).collect();
@@ -193,7 +212,7 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
 fn expected(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State) -> Vec<Numbers> {
     let wide: Vec<Array> = inputs.iter().map(Numbers::widen).collect();
     let wide: Vec<&Array> = wide.iter().collect();
-    let mut world = World { batch, state };
+    let mut world = World::of(batch, state);
     let made = match kernel {
         Kernel::Attend(op) => op.reference(&wide, &mut world),
         Kernel::Grad(op) => op.reference(&wide, &mut world),
@@ -203,17 +222,23 @@ fn expected(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut 
     made.iter().map(Numbers::rounded).collect()
 }
 
-/// Compares what a kernel makes with what the reference says; where they differ, says how it was run.
-fn check(
+/// Compares what a kernel makes with what the reference says, where nothing is stored; where they differ, says how it was run.
+fn check(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, bound: f32, hows: &[How]) {
+    check_stored(kernel, inputs, batch, &mut Stored::default(), bound, hows);
+}
+
+/// The same where keys and values are stored.
+fn check_stored(
     kernel: &Kernel,
     inputs: &[Numbers],
-    (batch, state): (&Batch<'_>, &mut State),
+    batch: &Batch<'_>,
+    stored: &mut Stored,
     bound: f32,
     hows: &[How],
 ) {
-    let expected = expected(kernel, inputs, batch, state);
+    let expected = expected(kernel, inputs, batch, &mut stored.reference);
     for &how in hows {
-        let found = run(kernel, inputs, batch, state, how);
+        let found = run(kernel, inputs, batch, &mut stored.kernel, how);
         for (k, (found, expected)) in found.iter().zip(&expected).enumerate() {
             if let Err(difference) = compare(&found.data, &expected.data, Tolerance::both(bound)) {
                 panic!("output {k} of {kernel:?}, {how:?}: {difference}");
@@ -234,7 +259,7 @@ fn grad_inputs(op: &Attend, inputs: &[Numbers], batch: &Batch<'_>, random: &mut 
 fn check_grad(op: &Attend, inputs: &[Numbers], batch: &Batch<'_>, bound: f32, hows: &[How]) {
     let inputs = grad_inputs(op, inputs, batch, &mut Random::new(5));
     let grad = Kernel::Grad(AttendGrad { attend: *op });
-    check(&grad, &inputs, (batch, &mut State::default()), bound, hows);
+    check(&grad, &inputs, batch, bound, hows);
 }
 
 /// A dense attention of the target's rows to the past, to vary.
@@ -295,21 +320,32 @@ fn draw_relative(op: &Attend, distances: usize, random: &mut Random) -> Vec<Numb
 /// A state with room for so many rows of one attention in the cache, and a table of so many rows for each length. Its
 /// pages are poisoned.
 fn pages(slot: Slot, lengths: &[usize], lowp: bool) -> State {
-    let mut pages = poisoned(slot, lengths.iter().map(|len| len.div_ceil(PAGE)).sum(), lowp);
+    let mut state = poisoned(slot, lengths.iter().map(|len| len.div_ceil(PAGE)).sum(), lowp);
     for &len in lengths {
-        let table = pages.open();
-        pages.reserve(table, len).expect("there are enough pages");
-        pages.set_len(table, len);
+        let table = state.cache.open();
+        state.cache.reserve(table, len).expect("there are enough pages");
+        state.cache.set_len(table, len);
     }
-    State::new(pages, Pages::default())
+    state
 }
 
 /// So many pages, with two slots, of which the second is used, so that offsets count; for keys and values that are `narrow` or wide.
-fn poisoned(slot: Slot, count: usize, lowp: bool) -> Pages {
+fn poisoned(slot: Slot, count: usize, lowp: bool) -> State {
     let layout = PageLayout::new(vec![Slot { heads: 1, size: 3 }, slot]);
-    let mut pages = Pages::new(if lowp { layout.halved() } else { layout }, count);
-    pages.data_mut().fill(POISON);
-    pages
+    let dtype = if lowp { Dtype::Bf16 } else { Dtype::F32 };
+    let mut state = State::new(Pages::new(layout.with_dtype(dtype), count), Pages::default());
+    let Parts { cache, memory, .. } = state.parts::<Memory>();
+    memory.cache.prepare(cache).expect("it is small");
+    memory.cache.data_mut().fill(POISON);
+    state
+}
+
+/// The same rows as those of a source.
+fn as_source(mut state: State) -> State {
+    let memory = std::mem::take(state.parts::<Memory>().memory);
+    let mut other = State::new(Pages::default(), state.cache);
+    other.parts::<Memory>().memory.crossing = memory.cache;
+    other
 }
 
 /// The attention on pages, and the store that fills them.

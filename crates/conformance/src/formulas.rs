@@ -1,5 +1,4 @@
 //! Random small formulas: every variant that `check` admits, in any combination. The best test this project has.
-#![allow(dead_code, reason = "each test file uses its own part")]
 
 use glassformer_formula::{
     Activation, Attention, Biases, Clusters, Counting, Dense, Depth, FeedForward, Formula, Global, Head,
@@ -8,7 +7,9 @@ use glassformer_formula::{
     Start, Sublayer, Table, Then, Tokens, When,
 };
 use glassformer_graph::{Batch, Graph, Leaf, Rows, Side as Half, Span};
+use glassformer_model::{Model, initialise};
 use glassformer_tensor::Random;
+use glassformer_weights::Weights;
 
 /// The longest sequence that a random formula must take.
 pub const LONGEST: usize = 24;
@@ -19,7 +20,10 @@ fn coin(random: &mut Random) -> bool {
     random.below(2) == 0
 }
 
-/// A formula drawn from `random`. It always passes its check.
+/// A formula drawn from `random`.
+///
+/// # Panics
+/// If it does not pass its check, which is a mistake here.
 pub fn formula(random: &mut Random) -> Formula {
     let (source, target) = *random.pick(&[(true, false), (false, true), (true, true)]);
     let width = *random.pick(&[8, 12, 20]);
@@ -69,6 +73,18 @@ pub fn formula(random: &mut Random) -> Formula {
     let formula = Formula { source, target, pooler, head };
     formula.check().unwrap_or_else(|problems| panic!("the generator made {formula:#?}: {problems}"));
     formula
+}
+
+/// A model of `formula`, with everything away from its neutral start.
+///
+/// # Panics
+/// If the formula does not work.
+pub fn model(formula: &Formula, random: &mut Random) -> Model {
+    let mut tensors = initialise(formula, random.bits()).expect("the formula works");
+    for tensor in tensors.values_mut() {
+        tensor.data_mut().iter_mut().for_each(|x| *x += 0.1 * random.normal());
+    }
+    Model::new(formula.clone(), Weights::from_tensors(tensors)).expect("the weights fit")
 }
 
 fn clusters() -> Clusters {
