@@ -76,7 +76,7 @@ fn open(args: &Explain, console: &Console) -> Result<Opened, Failure> {
     if words && formula.target.is_some() {
         return Ok(Opened::TextGenerator(Box::new(load::exact_generator(Some(&path), console)?)));
     }
-    let backend = std::sync::console.exact_backend();
+    let backend = console.exact_backend();
     let encoder = match formula.head {
         // What such a model is for is a vector of the text: pooled as its files say.
         Head::Rows => {
