@@ -24,6 +24,7 @@ struct Counted {
     runs: AtomicU64,
     to: AtomicU64,
     inputs: AtomicU64,
+    kept: AtomicU64,
     from: AtomicU64,
 }
 
@@ -36,7 +37,9 @@ pub struct Crossed {
     pub rows: u64,
     /// To the device: the numbers of inputs.
     pub inputs: u64,
-    /// To the host: outputs, and the largest of them.
+    /// To the device: what is kept there from run to run.
+    pub kept: u64,
+    /// To the host: outputs, the largest of them, and what is kept.
     pub outputs: u64,
 }
 
@@ -49,8 +52,9 @@ impl Opaque {
     /// What crossed since this was last asked.
     pub fn take(&self) -> Crossed {
         let take = |count: &AtomicU64| count.swap(0, Ordering::Relaxed);
-        let Counted { runs, to, inputs, from } = &*self.counted;
-        Crossed { runs: take(runs), rows: take(to), inputs: take(inputs), outputs: take(from) }
+        let Counted { runs, to, inputs, kept, from } = &*self.counted;
+        let [runs, rows, inputs, kept, outputs] = [runs, to, inputs, kept, from].map(take);
+        Crossed { runs, rows, inputs, kept, outputs }
     }
 }
 
@@ -115,6 +119,20 @@ impl Runner for OpaqueRunner {
         let device = state.memory::<Device>().ok_or(Error::NoRun)?;
         let device = device.0.lock().unwrap_or_else(PoisonError::into_inner);
         let numbers = self.inner.read(&device, output, rows)?.into_owned();
+        self.count(numbers.len());
+        Ok(Cow::Owned(numbers))
+    }
+
+    fn write(&self, state: &mut State, name: &str, numbers: &[f32]) -> Result<(), Error> {
+        self.counted.kept.fetch_add(size_of_val(numbers) as u64, Ordering::Relaxed);
+        let device = &mut state.parts::<Device>().memory.0;
+        self.inner.write(device.get_mut().unwrap_or_else(PoisonError::into_inner), name, numbers)
+    }
+
+    fn kept<'s>(&self, state: &'s State, name: &str) -> Result<Cow<'s, [f32]>, Error> {
+        let device = state.memory::<Device>().ok_or(Error::NoRun)?;
+        let device = device.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let numbers = self.inner.kept(&device, name)?.into_owned();
         self.count(numbers.len());
         Ok(Cow::Owned(numbers))
     }

@@ -28,8 +28,8 @@ fn rows_of(batch: &Batch<'_>, rows: Rows, s: usize) -> Option<Vec<usize>> {
             Some(all.filter(|&n| within(side, picked[n] as usize)).collect())
         }
         Rows::Distances(side) => Some((0..batch.side(side).spans[s].keys()).collect()),
-        // How many there are depends on the attention.
-        Rows::Pairs(_) => None,
+        // How many there are depends on the attention, or on the shortest of all sequences.
+        Rows::Pairs(_) | Rows::Remembered(..) => None,
     }
 }
 
@@ -55,6 +55,11 @@ fn cut(numbers: &[f32], width: usize, rows: &[usize]) -> Vec<f32> {
 
 /// The sample with sequence `s` of both sides alone; nothing where a size depends on more than the sequences.
 fn only(sample: &Sampled, s: usize) -> Option<Sampled> {
+    // Labels that are no rows', and weights of pairs, say something of the batch as a whole.
+    let of_rows = |packed: &Packed| packed.weights.len() == packed.picked.len();
+    if !of_rows(&sample.batch.source) || !of_rows(&sample.batch.target) {
+        return None;
+    }
     let batch = Batch {
         source: alone(&sample.batch.source, s),
         target: alone(&sample.batch.target, s),

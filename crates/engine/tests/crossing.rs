@@ -60,7 +60,7 @@ fn steps(formula: Formula, request: Request) -> Vec<Crossed> {
 fn a_step_of_a_decoder_moves_ids_spans_and_the_largest_score() {
     let decoding = Decoding { start: Some(0), ..Decoding::greedy(None, 5) };
     let crossed = steps(named::llama(SIZE, 1), Request::prompt(vec![5, 17, 9], decoding));
-    let each = |tokens| Crossed { runs: 1, rows: rows(tokens, 1), inputs: 0, outputs: largest(1) };
+    let each = |tokens| Crossed { runs: 1, rows: rows(tokens, 1), outputs: largest(1), ..Crossed::default() };
     assert_eq!(crossed, [each(3), each(1), each(1), each(1), each(1)]);
 }
 
@@ -73,8 +73,8 @@ fn a_step_of_an_encoder_decoder_moves_no_more_and_its_source_once() {
     let each = |source| Crossed {
         runs: 1 + u64::from(source > 0),
         rows: source + rows(1, 1),
-        inputs: 0,
         outputs: largest(1),
+        ..Crossed::default()
     };
     assert_eq!(crossed, [each(encoder), each(0), each(0)]);
 }

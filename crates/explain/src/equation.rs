@@ -150,7 +150,16 @@ impl<'t> Equations<'t> {
             | Op::PoolGrad(_)
             | Op::PickGrad(_)
             | Op::HaltGrad(_)
-            | Op::CrossEntropyGrad(_) => None,
+            | Op::CrossEntropyGrad(_)
+            | Op::SpanLoss(_)
+            | Op::SpanLossGrad(_)
+            | Op::PairLoss(_)
+            | Op::PairLossGrad(_)
+            | Op::Correct(_)
+            | Op::SumSquares(_)
+            | Op::Accumulate(_)
+            | Op::AdamW(_)
+            | Op::Remember(_) => None,
         }
     }
 

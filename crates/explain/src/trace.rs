@@ -167,7 +167,7 @@ fn with_probabilities(graph: &Graph, likely: Likely) -> Result<Graph, Error> {
 
 /// Everything that can be tapped and does not come from outside: weights are where they were.
 fn computed(graph: &Graph) -> Vec<String> {
-    let outside: Vec<&str> = [Leaf::Weight, Leaf::Input]
+    let outside: Vec<&str> = [Leaf::Weight, Leaf::Input, Leaf::Kept]
         .into_iter()
         .flat_map(|leaf| graph.leaves(leaf))
         .map(|(_, info)| info.name.as_str())
@@ -182,6 +182,7 @@ fn axes(graph: &Graph, name: &str, shape: Shape) -> Vec<Axis> {
         Rows::Fixed(_)
         | Rows::Memory(_)
         | Rows::Recalled(_)
+        | Rows::Remembered(..)
         | Rows::Low(..)
         | Rows::Sequences(_)
         | Rows::Distances(_)

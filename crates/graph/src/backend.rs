@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use glassformer_tensor::{Coded, Tensor};
 
-use crate::ops::{Attend, Ids, Keys, Squeeze, SqueezeGrad, Which};
+use crate::ops::{Attend, Ids, Keys, Squeeze, SqueezeGrad, What, Which};
 use crate::{Ask, Batch, Dtype, Error, Graph, Leaders, Leaf, Op, PageLayout, Rows, Shape, Side, Slot, State};
 
 /// Turns graphs into something that runs.
@@ -64,6 +64,18 @@ pub trait Runner: Send + Sync {
         into.find(ask, &self.output(state, output)?, width);
         Ok(())
     }
+
+    /// Writes the kept leaf `name` of `state`, row-major; see [`Leaf::Kept`].
+    ///
+    /// # Errors
+    /// If the memory is another backend's, or there is none.
+    fn write(&self, state: &mut State, name: &str, numbers: &[f32]) -> Result<(), Error>;
+
+    /// Brings the kept leaf `name` of `state` to the host; see [`Runner::read`].
+    ///
+    /// # Errors
+    /// If it was never written.
+    fn kept<'s>(&self, state: &'s State, name: &str) -> Result<Cow<'s, [f32]>, Error>;
 
     /// The type in which it keeps keys and values in pages of that type; it can always keep them in `f32`.
     fn keeps(&self) -> Dtype {
@@ -173,6 +185,10 @@ impl Capacity {
             Rows::Tokens(side) => self.side(side).rows,
             Rows::Memory(side) => self.side(side).memory,
             Rows::Recalled(side) => self.side(side).rows + self.side(side).memory,
+            Rows::Remembered(side, most) => {
+                let SideCapacity { rows, sequences, memory, .. } = *self.side(side);
+                (sequences.saturating_mul(most)).min(rows + memory)
+            }
             Rows::Low(side, rank) => self.side(side).sequences * rank,
             Rows::Sequences(side) => self.side(side).sequences,
             Rows::Picked(side) => self.side(side).picked,
@@ -213,6 +229,10 @@ pub struct Limits {
     inputs: Vec<(String, Shape)>,
     lengths: Vec<(Side, usize, String)>,
     classes: Vec<(Side, Shape)>,
+    /// Sides whose labels are two places of each sequence.
+    places: Vec<Side>,
+    /// Sides whose sequences belong together two by two.
+    pairs: Vec<Side>,
     /// What slots of pages must be.
     slots: Vec<(Which, usize, Slot)>,
     /// Pages with room for the rows of this side, their past included.
@@ -249,6 +269,15 @@ impl Limits {
                 Op::Squeeze(Squeeze { side }) | Op::SqueezeGrad(SqueezeGrad { side }) => {
                     limits.lengths.push((*side, shape(1).width, graph.info(node.inputs[1]).name.clone()));
                 }
+                Op::SpanLoss(op) => note(&mut limits.places, op.side),
+                Op::SpanLossGrad(op) => note(&mut limits.places, op.of.side),
+                Op::PairLoss(op) => note(&mut limits.pairs, op.side),
+                Op::PairLossGrad(op) => note(&mut limits.pairs, op.of.side),
+                Op::Correct(op) => match op.what {
+                    What::Rows => note(&mut limits.classes, (op.side, shape(0))),
+                    What::Spans => note(&mut limits.places, op.side),
+                    What::Pairs => note(&mut limits.pairs, op.side),
+                },
                 Op::CrossEntropy(op) => note(&mut limits.classes, (op.side, shape(0))),
                 Op::CrossEntropyGrad(op) => note(&mut limits.classes, (op.of.side, shape(0))),
                 Op::Store(op) => {
@@ -344,6 +373,35 @@ impl Limits {
                 return bad(
                     format!("label {label} is beyond the {} classes", logits.width),
                     "check the labels",
+                );
+            }
+        }
+        for &side in &self.places {
+            let packed = batch.side(side);
+            let count = packed.spans.len();
+            if packed.labels.len() != 2 * count || packed.weights.len() != count {
+                let (labels, weights) = (packed.labels.len(), packed.weights.len());
+                return bad(
+                    format!(
+                        "{labels} labels and {weights} weights for {count} sequences with two places each"
+                    ),
+                    "give two labels and one weight for every sequence",
+                );
+            }
+            let places = packed.labels.chunks(2).zip(&packed.spans);
+            let mut places =
+                places.flat_map(|(labels, span)| labels.iter().map(move |&label| (label, span.len)));
+            if let Some((label, _)) = places.find(|&(label, len)| label as usize >= len) {
+                return bad(format!("place {label} is beyond its {side} sequence"), "check the labels");
+            }
+        }
+        for &side in &self.pairs {
+            let packed = batch.side(side);
+            if packed.spans.len() % 2 == 1 || packed.weights.len() != packed.spans.len() / 2 {
+                let (sequences, weights) = (packed.spans.len(), packed.weights.len());
+                return bad(
+                    format!("{sequences} sequences and {weights} weights where sequences come in pairs"),
+                    "give pairs of sequences, and one weight for every pair",
                 );
             }
         }

@@ -63,6 +63,11 @@ impl Packed {
         self.spans.last().map_or(0, |span| span.memory_start + span.memory)
     }
 
+    /// How many rows of each sequence are remembered at the next run, where `most` are at most.
+    pub fn remembered(&self, most: usize) -> usize {
+        self.spans.iter().map(|span| span.memory + span.len).min().unwrap_or(0).min(most)
+    }
+
     /// Forgets the sequences, keeps the allocations.
     pub fn clear(&mut self) {
         self.spans.clear();
@@ -141,6 +146,7 @@ impl Batch<'_> {
             Rows::Tokens(side) => self.side(side).rows(),
             Rows::Memory(side) => self.side(side).memory(),
             Rows::Recalled(side) => self.side(side).rows() + self.side(side).memory(),
+            Rows::Remembered(side, most) => self.side(side).spans.len() * self.side(side).remembered(most),
             Rows::Low(side, rank) => self.side(side).spans.len() * rank,
             Rows::Sequences(side) => self.side(side).spans.len(),
             Rows::Picked(side) => self.side(side).picked.len(),
@@ -158,6 +164,10 @@ impl Batch<'_> {
             Rows::Recalled(side) => {
                 let span = span(side);
                 (span.memory_start + span.start, span.memory + span.len)
+            }
+            Rows::Remembered(side, most) => {
+                let each = self.side(side).remembered(most);
+                (s * each, each)
             }
             Rows::Low(_, rank) => (s * rank, rank),
             Rows::Sequences(_) => (s, 1),

@@ -53,6 +53,18 @@ impl Sample {
     }
 }
 
+/// What the labels of a batch are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Labels {
+    /// A class for each row that the head is asked about.
+    #[default]
+    Rows,
+    /// Two places within each sequence.
+    Places,
+    /// None: sequences belong together two by two.
+    Pairs,
+}
+
 /// An operation with the shapes of its inputs.
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -64,18 +76,32 @@ pub struct Case {
     pub sample: Sample,
     /// Inputs are drawn uniformly from this range instead of normally.
     pub range: Option<(f32, f32)>,
+    /// What the labels are.
+    pub labels: Labels,
 }
 
 impl Case {
     /// `op` on inputs of these shapes.
     pub fn new(op: impl Into<Op>, inputs: &[Shape]) -> Self {
-        Self { op: op.into(), inputs: inputs.to_vec(), sample: Sample::default(), range: None }
+        Self {
+            op: op.into(),
+            inputs: inputs.to_vec(),
+            sample: Sample::default(),
+            range: None,
+            labels: Labels::Rows,
+        }
     }
 
     /// On another batch.
     #[must_use]
     pub fn on(self, sample: Sample) -> Self {
         Self { sample, ..self }
+    }
+
+    /// With such labels.
+    #[must_use]
+    pub fn labelled(self, labels: Labels) -> Self {
+        Self { labels, ..self }
     }
 
     /// With inputs drawn uniformly.
@@ -102,7 +128,19 @@ impl Case {
 
     /// Numbers for every input of `graph`, and the batch without them.
     pub fn draw(&self, graph: &Graph, random: &mut Random) -> (Batch<'static>, Vec<Vec<f32>>) {
-        let batch = self.sample.batch(random);
+        let mut batch = self.sample.batch(random);
+        for packed in [&mut batch.source, &mut batch.target] {
+            let (labels, weights): (Vec<u32>, usize) = match self.labels {
+                Labels::Rows => continue,
+                Labels::Places => {
+                    let places = packed.spans.iter().flat_map(|span| [span.len; 2]);
+                    (places.map(|len| random.below(len) as u32).collect(), packed.spans.len())
+                }
+                Labels::Pairs => (Vec::new(), packed.spans.len() / 2),
+            };
+            packed.labels = labels;
+            packed.weights = (0..weights).map(|_| random.uniform()).collect();
+        }
         let draw = |rows: Rows, width: usize, random: &mut Random| -> Vec<f32> {
             (0..batch.count(rows) * width)
                 .map(|_| match self.range {

@@ -17,8 +17,11 @@ pub struct NodeId(pub usize);
 pub enum Leaf {
     /// A constant, given once when the graph is prepared.
     Weight,
-    /// Numbers given anew with each batch: patches, remembered rows, and the parameters in training.
+    /// Numbers given anew with each batch: patches, remembered rows.
     Input,
+    /// Numbers that a state keeps from run to run: parameters in training, their moments, sums of gradients. They are written once
+    /// ([`Runner::write`](crate::Runner::write)), and changed by [updates](Graph::updates).
+    Kept,
 }
 
 /// Where a value comes from.
@@ -60,7 +63,17 @@ pub struct Graph {
     values: Vec<ValueInfo>,
     nodes: Vec<Node>,
     outputs: Vec<(String, Value)>,
+    updates: Vec<Update>,
     names: HashMap<String, Value>,
+}
+
+/// What a kept leaf becomes when a run ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Update {
+    /// The leaf.
+    pub kept: Value,
+    /// What it becomes.
+    pub new: Value,
 }
 
 impl Graph {
@@ -87,6 +100,11 @@ impl Graph {
     /// The outputs: what a run leaves behind, by name.
     pub fn outputs(&self) -> &[(String, Value)] {
         &self.outputs
+    }
+
+    /// What kept leaves become when a run ends. During a run they are what they were.
+    pub fn updates(&self) -> &[Update] {
+        &self.updates
     }
 
     /// The number of the output `name`.
@@ -182,6 +200,33 @@ impl Builder {
     /// If it was declared with another shape.
     pub fn input(&mut self, name: &str, shape: Shape) -> Result<Value, Error> {
         self.leaf(name, shape, Leaf::Input)
+    }
+
+    /// The kept leaf of exactly this name, declared the first time that it is asked for.
+    ///
+    /// # Errors
+    /// If it was declared with another shape.
+    pub fn kept(&mut self, name: &str, shape: Shape) -> Result<Value, Error> {
+        self.leaf(name, shape, Leaf::Kept)
+    }
+
+    /// Lets the leaf `kept` be `new` from the next run on.
+    ///
+    /// # Errors
+    /// If it is no kept leaf, or not as wide.
+    pub fn update(&mut self, kept: Value, new: Value) -> Result<(), Error> {
+        let (info, shape) = (self.graph.info(kept), self.shape(new));
+        let why = if info.origin != Origin::Leaf(Leaf::Kept) {
+            "only what is kept can be updated".to_owned()
+        } else if self.graph.updates.iter().any(|update| update.kept == kept) {
+            "it is updated already".to_owned()
+        } else if info.shape.width != shape.width {
+            format!("it is {} and would become {shape}", info.shape)
+        } else {
+            self.graph.updates.push(Update { kept, new });
+            return Ok(());
+        };
+        Err(Error::Shape { node: info.name.clone(), why })
     }
 
     fn leaf(&mut self, name: &str, shape: Shape, leaf: Leaf) -> Result<Value, Error> {

@@ -23,10 +23,10 @@ mod work;
 
 pub use backend::{Backend, Capacity, Constants, Limits, Runner, SideCapacity};
 pub use batch::{Batch, Packed, Span};
-pub use cases::{Case, Sample};
+pub use cases::{Case, Labels, Sample};
 pub use dtype::Dtype;
 pub use error::Error;
-pub use graph::{Builder, Graph, Leaf, Node, NodeId, Origin, Value, ValueInfo};
+pub use graph::{Builder, Graph, Leaf, Node, NodeId, Origin, Update, Value, ValueInfo};
 pub use leaders::{Ask, Leaders, Sum, offer};
 pub use ops::{Op, Operation};
 pub use pages::{PAGE, PageLayout, Pages, Slot};

@@ -1,13 +1,14 @@
 //! The reference backend: every operation as its equation reads, in `f64`. Slow, obvious, and right.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::ops::Which;
 use crate::{
     Backend, Batch, Capacity, Constants, Error, Graph, Leaf, Limits, PAGE, PageLayout, Pages, Parts, Runner,
-    State,
+    State, ValueInfo,
 };
 
 /// Rows of `f64`: what a value is while the reference runs.
@@ -155,6 +156,11 @@ fn range(layout: &PageLayout, place: Place) -> Range<usize> {
     start..start + slot.size
 }
 
+/// A kept leaf that nobody has written.
+fn missing(info: &ValueInfo) -> Error {
+    Error::MissingWeight { name: info.name.clone(), shape: info.shape.to_string() }
+}
+
 /// Numbers in a page.
 fn page_size(layout: &PageLayout) -> usize {
     2 * PAGE * layout.slots().iter().map(|slot| slot.heads * slot.size).sum::<usize>()
@@ -166,6 +172,7 @@ struct Memory {
     cache: Vec<f32>,
     crossing: Vec<f32>,
     outputs: Vec<Vec<f32>>,
+    kept: HashMap<String, Vec<f32>>,
 }
 
 /// Makes room for the pages of `book`, and clears those that must hold zeros.
@@ -211,6 +218,12 @@ impl ReferenceRunner {
         for ((value, info), given) in self.graph.leaves(Leaf::Input).zip(&batch.inputs) {
             values[value.0] = Some(Array::widen(batch.count(info.shape.rows), info.shape.width, given));
         }
+        let kept = &state.parts::<Memory>().memory.kept;
+        for (value, info) in self.graph.leaves(Leaf::Kept) {
+            let numbers = kept.get(&info.name).ok_or_else(|| missing(info))?;
+            let width = info.shape.width;
+            values[value.0] = Some(Array::widen(numbers.len() / width.max(1), width, numbers));
+        }
         let mut world = World::of(batch, state);
         for node in self.graph.nodes() {
             let inputs: Vec<&Array> = node.inputs.iter().filter_map(|v| values[v.0].as_ref()).collect();
@@ -235,7 +248,22 @@ impl Runner for ReferenceRunner {
         let Parts { rows, memory, .. } = state.parts::<Memory>();
         *rows = outputs.iter().map(|array| array.rows).collect();
         memory.outputs = outputs.iter().map(|array| array.data.iter().map(|&x| x as f32).collect()).collect();
+        for update in self.graph.updates() {
+            let Some(new) = &values[update.new.0] else { continue };
+            let numbers = new.data.iter().map(|&x| x as f32).collect();
+            memory.kept.insert(self.graph.info(update.kept).name.clone(), numbers);
+        }
         Ok(())
+    }
+
+    fn write(&self, state: &mut State, name: &str, numbers: &[f32]) -> Result<(), Error> {
+        state.parts::<Memory>().memory.kept.insert(name.to_owned(), numbers.to_vec());
+        Ok(())
+    }
+
+    fn kept<'s>(&self, state: &'s State, name: &str) -> Result<Cow<'s, [f32]>, Error> {
+        let kept = state.memory::<Memory>().and_then(|memory| memory.kept.get(name));
+        kept.map(|numbers| Cow::Borrowed(&numbers[..])).ok_or(Error::NoRun)
     }
 
     fn read<'s>(&self, state: &'s State, output: usize, rows: Range<usize>) -> Result<Cow<'s, [f32]>, Error> {

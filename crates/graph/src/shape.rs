@@ -24,6 +24,9 @@ pub enum Rows {
     Memory(Side),
     /// For each sequence its remembered rows, then its tokens.
     Recalled(Side),
+    /// What is remembered at the next run: for each sequence the last of its remembered rows and tokens, as many for each, and so
+    /// many at most.
+    Remembered(Side, usize),
     /// That many for each sequence (Linformer).
     Low(Side, usize),
     /// One for each sequence.
@@ -44,6 +47,7 @@ impl Rows {
             Self::Tokens(side)
             | Self::Memory(side)
             | Self::Recalled(side)
+            | Self::Remembered(side, _)
             | Self::Low(side, _)
             | Self::Sequences(side)
             | Self::Picked(side)
@@ -96,6 +100,7 @@ impl fmt::Display for Shape {
             Rows::Tokens(side) => write!(f, "[{side} tokens, {}]", self.width),
             Rows::Memory(side) => write!(f, "[{side} memory, {}]", self.width),
             Rows::Recalled(side) => write!(f, "[{side} memory + tokens, {}]", self.width),
+            Rows::Remembered(side, most) => write!(f, "[{side} sequences × {most} at most, {}]", self.width),
             Rows::Low(side, rank) => write!(f, "[{side} sequences × {rank}, {}]", self.width),
             Rows::Sequences(side) => write!(f, "[{side} sequences, {}]", self.width),
             Rows::Picked(side) => write!(f, "[picked {side} tokens, {}]", self.width),

@@ -162,6 +162,7 @@ impl<'f> Lower<'f> {
         Ok(match self.how.parameters {
             Leaf::Weight => self.build.weight(name, shape)?,
             Leaf::Input => self.build.input(name, shape)?,
+            Leaf::Kept => self.build.kept(name, shape)?,
         })
     }
 

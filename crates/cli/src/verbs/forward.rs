@@ -203,6 +203,7 @@ fn slice(forward: &Forward, output: &Output<'_>, index: usize) -> Option<Tensor>
         Rows::Fixed(_)
         | Rows::Memory(_)
         | Rows::Recalled(_)
+        | Rows::Remembered(..)
         | Rows::Low(..)
         | Rows::Distances(_)
         | Rows::Pairs(_) => return None,

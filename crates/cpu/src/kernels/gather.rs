@@ -3,7 +3,7 @@
 
 use std::ops::Range;
 
-use glassformer_graph::ops::{Lookup, LookupGrad, Pool, PoolGrad, Pooling};
+use glassformer_graph::ops::{Lookup, LookupGrad, Pool, PoolGrad, Pooling, Remember};
 use glassformer_graph::{Packed, Side, Span};
 
 use super::Call;
@@ -333,6 +333,27 @@ pub(super) unsafe fn recall(side: Side, call: Call<'_>) {
             let end = |span: &Span| span.memory_start + span.memory + span.start + span.len;
             let span = &spans[spans.partition_point(|span| end(span) <= i)];
             let within = i - span.memory_start - span.start;
+            // SAFETY: the rows exist, nobody else writes row `i`, and y overlaps neither input.
+            unsafe {
+                y.row_mut(i).copy_from_slice(match within.checked_sub(span.memory) {
+                    None => memory.row(span.memory_start + within),
+                    Some(later) => x.row(span.start + later),
+                });
+            }
+        }
+    });
+}
+
+/// # Safety
+/// As [`Call`] says; inputs memory and x.
+pub(super) unsafe fn remember(op: &Remember, call: Call<'_>) {
+    let (memory, x, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+    let packed = call.run.batch.side(op.side);
+    let each = packed.remembered(op.most);
+    over_rows(call.worker, y.rows, y.width, |rows| {
+        for i in rows {
+            let span = &packed.spans[i / each];
+            let within = span.memory + span.len - each + i % each;
             // SAFETY: the rows exist, nobody else writes row `i`, and y overlaps neither input.
             unsafe {
                 y.row_mut(i).copy_from_slice(match within.checked_sub(span.memory) {

@@ -22,8 +22,10 @@ mod gated;
 mod gather;
 mod halt;
 mod linear;
+mod losses;
 mod map;
 mod norm;
+mod optimise;
 pub(crate) mod position;
 mod row;
 mod softmax;
@@ -104,6 +106,15 @@ impl Kernel {
 }
 
 impl Kernel {
+    /// The input that output number `output` may overwrite: each number depends on the same one of that alone.
+    pub fn in_place_of(&self, output: usize) -> Option<usize> {
+        match self {
+            Self::Op(Op::Accumulate(_)) => Some(0),
+            Self::Op(Op::AdamW(_)) => [0, 2, 3, 6].get(output).copied(),
+            _ => None,
+        }
+    }
+
     /// The side whose sequences it goes by, if each row that it writes depends on the rows of the same sequence alone. Then it may be part of a
     /// row block that holds whole sequences. It is called with whole blocks, and told which sequences are
     /// meant.
@@ -166,7 +177,16 @@ fn op_is_by_rows(op: &Op) -> bool {
         | Op::Halt(_)
         | Op::HaltGrad(_)
         | Op::CrossEntropy(_)
-        | Op::CrossEntropyGrad(_) => false,
+        | Op::CrossEntropyGrad(_)
+        | Op::SpanLoss(_)
+        | Op::SpanLossGrad(_)
+        | Op::PairLoss(_)
+        | Op::PairLossGrad(_)
+        | Op::Correct(_)
+        | Op::SumSquares(_)
+        | Op::Accumulate(_)
+        | Op::AdamW(_)
+        | Op::Remember(_) => false,
     }
 }
 
@@ -344,6 +364,15 @@ pub(crate) fn needs(op: &Op, inputs: &[Shape], capacity: &Capacity) -> Needs {
         Op::AttendGrad(op) => Needs::attend(&op.attend, attend::grad_scratch(op, capacity)),
         Op::AttendShow(op) => Needs::attend(&op.attend, attend::show_scratch(op, capacity)),
         Op::Store(op) => Needs { pages: Some((op.pages, op.slot, Access::Write)), ..Needs::default() },
+        Op::SumSquares(_) => {
+            let numbers = inputs.iter().map(|shape| capacity.count(shape.rows) * shape.width);
+            Needs { workspace: optimise::squares_workspace(numbers), ..Needs::default() }
+        }
+        Op::PairLossGrad(_) => Needs {
+            workspace: losses::pairs_workspace(rows(0)),
+            scratch: losses::pairs_scratch(inputs[0].width),
+            ..Needs::default()
+        },
         Op::Fill(_)
         | Op::LookupGrad(_)
         | Op::Add(_)
@@ -375,7 +404,14 @@ pub(crate) fn needs(op: &Op, inputs: &[Shape], capacity: &Capacity) -> Needs {
         | Op::Halt(_)
         | Op::HaltGrad(_)
         | Op::CrossEntropy(_)
-        | Op::CrossEntropyGrad(_) => Needs::default(),
+        | Op::CrossEntropyGrad(_)
+        | Op::SpanLoss(_)
+        | Op::SpanLossGrad(_)
+        | Op::PairLoss(_)
+        | Op::Correct(_)
+        | Op::Accumulate(_)
+        | Op::AdamW(_)
+        | Op::Remember(_) => Needs::default(),
     }
 }
 
@@ -463,6 +499,15 @@ unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
             Op::HaltGrad(op) => halt::halt_grad(op, call),
             Op::CrossEntropy(op) => softmax::cross_entropy(op, call),
             Op::CrossEntropyGrad(op) => softmax::cross_entropy_grad(op, call),
+            Op::SpanLoss(op) => losses::span_loss(*op, call),
+            Op::SpanLossGrad(op) => losses::span_loss_grad(*op, call),
+            Op::PairLoss(op) => losses::pair_loss(*op, call),
+            Op::PairLossGrad(op) => losses::pair_loss_grad(*op, call, scratch),
+            Op::Correct(op) => losses::correct(*op, call),
+            Op::SumSquares(_) => optimise::sum_squares(call),
+            Op::Accumulate(_) => optimise::accumulate(call),
+            Op::AdamW(op) => optimise::adamw(op, call),
+            Op::Remember(op) => gather::remember(op, call),
         }
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use glassformer_graph::ops::{Counting, Direction, Pairing, Rotate, Sinusoid, Turns, Which};
-use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Side, Value};
+use glassformer_graph::{Capacity, Graph, Leaf, Node, Op, Origin, Rows, Shape, Side, Update, Value};
 
 use super::band::{self, Seen, Stretch};
 use super::constants::Wanted;
@@ -140,6 +140,10 @@ impl<'a> Draft<'a> {
             let slot = draft.outside(Count::Rows(info.shape.rows), info.shape.width, Home::Input(index));
             draft.of_value.insert(value, slot);
         }
+        for (index, (value, info)) in graph.leaves(Leaf::Kept).enumerate() {
+            let slot = draft.outside(Count::Rows(info.shape.rows), info.shape.width, Home::Kept(index));
+            draft.of_value.insert(value, slot);
+        }
         let mut fusions = Fusions::of(graph);
         draft.halves = draft.find_halves(&fusions);
         draft.find_kept(&mut fusions);
@@ -153,7 +157,10 @@ impl<'a> Draft<'a> {
             let gate = pairs.iter().find(|&&(_, product)| product == index).map(|&(gate, _)| &nodes[gate]);
             draft.node(node, (fusions.products.get(&index), gate), &fusions);
         }
-        let outputs = graph.outputs().iter().map(|&(_, value)| draft.output(value)).collect();
+        let outputs: Vec<SlotId> = graph.outputs().iter().map(|&(_, value)| draft.output(value)).collect();
+        for update in graph.updates() {
+            draft.update(*update, &outputs);
+        }
         draft.finish(outputs)
     }
 
@@ -464,6 +471,31 @@ impl<'a> Draft<'a> {
                 slot
             }
         }
+    }
+
+    /// Lets a kept leaf become what a run makes of it: in its place, where nobody reads the leaf meanwhile, or by a copy at the end.
+    fn update(&mut self, update: Update, outputs: &[SlotId]) {
+        let (kept, new) = (self.value(update.kept), self.value(update.new));
+        let home = self.slots[kept].slot.home;
+        let maker = self.steps.iter().position(|step| step.operands[step.inputs..].contains(&new));
+        let in_place = maker.filter(|&maker| {
+            let step = &self.steps[maker];
+            let output = step.operands[step.inputs..].iter().position(|&slot| slot == new);
+            let from = output.and_then(|output| step.kernel.in_place_of(output));
+            let others = self.steps.iter().enumerate().filter(|&(index, _)| index != maker);
+            let mut readers = others.filter(|(_, step)| step.operands.contains(&kept));
+            from.is_some_and(|input| step.operands[input] == kept)
+                && readers.all(|(_, other)| other.phase < step.phase)
+                && !outputs.contains(&new)
+        });
+        if in_place.is_some() {
+            self.slots[new].slot.home = home;
+            return;
+        }
+        let Slot { rows, width, .. } = self.slots[new].slot;
+        let to = self.outside(rows, width, home);
+        let phase = 1 + self.steps.iter().map(|step| step.phase).max().unwrap_or(0);
+        self.step(phase, Step::new(Kernel::Copy, Work::Numbers), vec![new], &[to]);
     }
 
     /// Where output `value` of the graph is. Outputs are read from the arena, so what came from outside is copied.

@@ -25,6 +25,7 @@ use crate::team::{Team, Worker};
 use constants::{Constant, Shelf, Wanted};
 use deal::{Asked, Deal};
 use draft::Draft;
+use kept::{Kept, KeptMemory};
 use step::{Count, Home};
 use way::{Bound, Sharing, Way};
 
@@ -34,6 +35,7 @@ mod constants;
 mod deal;
 mod draft;
 mod fuse;
+mod kept;
 mod layout;
 mod precision;
 mod step;
@@ -215,6 +217,7 @@ impl Backend for Cpu {
         Ok(Box::new(Plan {
             constants: constants::make(&wanted, (graph, weights), &self.shelf, &self.team)?,
             limits: Limits::of(graph).keeping(if narrow && near { Dtype::Bf16 } else { Dtype::F32 }),
+            kept: Kept::of(graph, capacity),
             graph: graph.clone(),
             team: self.team.clone(),
             isa: self.isa,
@@ -241,6 +244,7 @@ struct Memory {
     outputs: Vec<usize>,
     cache: PageMemory,
     crossing: PageMemory,
+    kept: KeptMemory,
 }
 
 impl Memory {
@@ -267,6 +271,7 @@ struct Plan {
     tiles: bool,
     sharing: Sharing,
     constants: Vec<Arc<Constant>>,
+    kept: Vec<Kept>,
     /// For everything that may come.
     many: Way,
     /// For fewer rows, where that is another way.
@@ -319,6 +324,7 @@ impl Runner for Plan {
         memory.cache.prepare(cache)?;
         memory.crossing.prepare(crossing)?;
         let arena = Block { data: memory.arena(floats).as_mut_ptr(), rows: 1, width: floats };
+        let kept = memory.kept.bind(&self.kept, batch)?;
         let run = Context {
             isa: self.isa,
             dot: self.dot,
@@ -329,7 +335,7 @@ impl Runner for Plan {
             cache: memory.cache.at(cache),
             crossing: memory.crossing.at(crossing),
         };
-        let bound = Bound { way, constants: &self.constants, sharing: self.sharing, arena, run: &run };
+        let bound = Bound { way, constants: &self.constants, sharing: self.sharing, arena, kept, run: &run };
         // SAFETY: the arena has `floats` numbers and belongs to this run, as do the pages; the batch was admitted.
         let walk = |worker: &Worker<'_>| unsafe { bound.walk(worker) };
         let workers = self.team.size();
@@ -346,7 +352,18 @@ impl Runner for Plan {
             rows.push(way.rows(slot, batch, crossing));
             memory.outputs.push(offset);
         }
+        memory.kept.note(&self.kept, batch);
         Ok(())
+    }
+
+    fn write(&self, state: &mut State, name: &str, numbers: &[f32]) -> Result<(), Error> {
+        state.parts::<Memory>().memory.kept.write(name, numbers);
+        Ok(())
+    }
+
+    fn kept<'s>(&self, state: &'s State, name: &str) -> Result<Cow<'s, [f32]>, Error> {
+        let memory = state.memory::<Memory>().ok_or(Error::NoRun)?;
+        memory.kept.read(name).map(Cow::Borrowed).ok_or(Error::NoRun)
     }
 
     fn read<'s>(&self, state: &'s State, output: usize, rows: Range<usize>) -> Result<Cow<'s, [f32]>, Error> {

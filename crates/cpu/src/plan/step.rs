@@ -46,6 +46,8 @@ pub(super) enum Home {
     Constant(usize),
     /// Among the batch's inputs.
     Input(usize),
+    /// Among what the state keeps from run to run.
+    Kept(usize),
 }
 
 /// One call of a kernel.

@@ -10,6 +10,7 @@ use super::band::{self, Stretch};
 use super::constants::Constant;
 use super::deal::Deal;
 use super::draft::Drafted;
+use super::kept::Address;
 use super::step::{Count, Home, Slot, SlotId, Step};
 use crate::context::{Block, Context, pairs};
 use crate::kernels::{self, Call, Effort};
@@ -100,6 +101,8 @@ pub(super) struct Bound<'a> {
     pub constants: &'a [Arc<Constant>],
     pub sharing: Sharing,
     pub arena: Block,
+    /// Where each kept leaf is.
+    pub kept: &'a [Address],
     pub run: &'a Context<'a>,
 }
 
@@ -296,6 +299,7 @@ impl Bound<'_> {
             Home::Band(offset) => self.arena.data.wrapping_add(band_at + offset * deal.workers),
             Home::Constant(index) => self.constants[index].address().cast_mut(),
             Home::Input(index) => self.run.batch.inputs[index].as_ptr().cast_mut(),
+            Home::Kept(index) => self.kept[index].data,
         };
         match (part.0, home) {
             (Some(taken), Home::Band(offset)) => {

@@ -69,6 +69,12 @@ pub enum NoGradient {
     OnlyShows,
     /// It stores keys and values for later runs; training never does.
     Stores,
+    /// It is what an optimiser does with gradients.
+    Optimises,
+    /// It counts.
+    Counts,
+    /// It keeps rows for the next run, through which nothing flows back.
+    Remembers,
 }
 
 impl NoGradient {
@@ -79,6 +85,9 @@ impl NoGradient {
             Self::ReadsNothing => "it reads no numbers",
             Self::OnlyShows => "it only shows what another operation does",
             Self::Stores => "it stores keys and values, which training never does",
+            Self::Optimises => "it is what an optimiser does with gradients",
+            Self::Counts => "it counts",
+            Self::Remembers => "it keeps rows for the next run, through which nothing flows back",
         }
     }
 }
@@ -189,6 +198,16 @@ ops! {
     halt_grad: HaltGrad,
     cross_entropy: CrossEntropy,
     cross_entropy_grad: CrossEntropyGrad,
+    span_loss: SpanLoss,
+    span_loss_grad: SpanLossGrad,
+    pair_loss: PairLoss,
+    pair_loss_grad: PairLossGrad,
+    correct: Correct,
+    // From step to step.
+    sum_squares: SumSquares,
+    accumulate: Accumulate,
+    adamw: AdamW,
+    remember: Remember,
 }
 
 /// Demands that there are `count` inputs.

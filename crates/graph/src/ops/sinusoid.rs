@@ -110,6 +110,7 @@ impl Sinusoid {
                 Rows::Fixed(_)
                 | Rows::Memory(_)
                 | Rows::Recalled(_)
+            | Rows::Remembered(..)
                 | Rows::Low(..)
                 | Rows::Sequences(_)
                 | Rows::Picked(_)

@@ -22,6 +22,7 @@ fn rewrite(
         let copy = match info.origin {
             Origin::Leaf(Leaf::Weight) => build.weight(&info.name, info.shape)?,
             Origin::Leaf(Leaf::Input) => build.input(&info.name, info.shape)?,
+            Origin::Leaf(Leaf::Kept) => build.kept(&info.name, info.shape)?,
             Origin::Node(..) => continue,
         };
         new.insert(Value(index), copy);
@@ -39,13 +40,17 @@ fn rewrite(
     for (name, value) in graph.outputs() {
         build.output(name, new[value]);
     }
+    for update in graph.updates() {
+        build.update(new[&update.kept], new[&update.new])?;
+    }
     Ok(build.finish())
 }
 
-/// Without the nodes that no output needs. Storing is always needed: later runs read it.
+/// Without the nodes that no output and no update needs. Storing is always needed: later runs read it.
 fn prune(graph: &Graph) -> Result<Graph, Error> {
     let mut needed = vec![false; graph.values().len()];
     graph.outputs().iter().for_each(|(_, value)| needed[value.0] = true);
+    graph.updates().iter().for_each(|update| needed[update.new.0] = true);
     let mut keep = vec![false; graph.nodes().len()];
     for (index, node) in graph.nodes().iter().enumerate().rev() {
         keep[index] = matches!(node.op, Op::Store(_)) || node.outputs.iter().any(|v| needed[v.0]);

@@ -15,6 +15,7 @@ fn leaves(graph: &Graph) -> Result<(Builder, HashMap<Value, Value>), Error> {
         let copy = match info.origin {
             Origin::Leaf(Leaf::Weight) => build.weight(&info.name, info.shape)?,
             Origin::Leaf(Leaf::Input) => build.input(&info.name, info.shape)?,
+            Origin::Leaf(Leaf::Kept) => build.kept(&info.name, info.shape)?,
             Origin::Node(..) => continue,
         };
         new.insert(Value(index), copy);

@@ -85,6 +85,7 @@ fn key_sequence(call: &Call<'_>, s: usize) -> usize {
         Rows::Tokens(side)
         | Rows::Memory(side)
         | Rows::Recalled(side)
+        | Rows::Remembered(side, _)
         | Rows::Low(side, _)
         | Rows::Sequences(side) => of(side),
     }
