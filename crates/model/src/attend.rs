@@ -6,7 +6,7 @@ use glassformer_formula::{
 use glassformer_graph::ops::{
     Add, Attend, Keys, Pattern as Seen, Reach as ReachOp, Recall, Squeeze, Store, Which, Who,
 };
-use glassformer_graph::{Rows, Shape, Side, Slot, Value};
+use glassformer_graph::{Leaf, Rows, Shape, Side, Slot, Value};
 
 use crate::Error;
 use crate::depth::{block_of, sublayer_names};
@@ -131,7 +131,11 @@ impl<'f> Lower<'f> {
         }
         let name = self.build.path("memory");
         let shape = Shape::new(Rows::Memory(at.side), self.build.shape(read).width);
-        let memory = self.build.input(&name, shape)?;
+        // What a state keeps, it remembers too.
+        let memory = match self.how.parameters {
+            Leaf::Kept => self.build.kept(&name, shape)?,
+            Leaf::Weight | Leaf::Input => self.build.input(&name, shape)?,
+        };
         self.build.output(&self.build.path("remember"), read);
         let recalled = self.build.add("recalled", Recall { side: at.side }, &[memory, read])?;
         self.scoped("recalled", |lower| lower.norm(at, ("norm_in", 1), recalled, norm.input.as_ref()))

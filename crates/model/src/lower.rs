@@ -22,7 +22,7 @@ pub enum Purpose {
 pub struct Lowering {
     /// What for.
     pub purpose: Purpose,
-    /// Whether parameters are constants of the graph or come with each batch, as in training.
+    /// Whether parameters are constants of the graph, come with each batch, or are kept by a state, as in training.
     pub parameters: Leaf,
     /// How much is left out after each branch and after the input while training; 0 for none.
     pub dropout: f32,
@@ -34,9 +34,9 @@ impl Lowering {
         Self { purpose, parameters: Leaf::Weight, dropout: 0.0 }
     }
 
-    /// For training: everything in one run, parameters given with each batch.
-    pub fn train(dropout: f32) -> Self {
-        Self { purpose: Purpose::Whole, parameters: Leaf::Input, dropout }
+    /// For training: everything in one run, with parameters as leaves of that kind.
+    pub fn train(parameters: Leaf, dropout: f32) -> Self {
+        Self { purpose: Purpose::Whole, parameters, dropout }
     }
 }
 

@@ -5,19 +5,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use glassformer_formula::Formula;
-use glassformer_graph::{Backend, Batch, Capacity, Leaf, Runner, Side, State};
-use glassformer_model::{Lowering, Parameter, lower, parameters};
+use glassformer_graph::{Backend, Batch, Builder, Capacity, Leaf, Runner, Side, State};
+use glassformer_model::{Lowering, lower, parameters};
+use glassformer_tensor::Tensor;
 
 use crate::memory::{Memory, Texts};
-use crate::trainer::loss_graph;
+use crate::outer::Loss;
+use crate::trainer::last_side;
 use crate::{Error, OuterLoss};
 
 /// A forward pass with a loss, without anything left out and without smoothing.
 pub struct Checker {
     runner: Box<dyn Runner>,
     state: State,
-    /// For each input of the graph: which parameter it is, or its name among what is remembered.
-    bindings: Vec<Result<usize, String>>,
+    /// The parameters, in the order of [`parameters`].
+    names: Vec<String>,
     memory: Memory,
     side: Side,
     outer: Option<OuterLoss>,
@@ -58,23 +60,33 @@ impl Checker {
         outer: Option<OuterLoss>,
         texts: Texts,
     ) -> Result<Self, Error> {
-        let graph = match outer {
-            None => loss_graph(formula, 0.0, 0.0)?,
-            Some(_) => lower(formula, Lowering::train(0.0))?,
-        };
-        let names = parameters(formula)?;
-        let find = |name: &str| names.iter().position(|Parameter { name: known, .. }| known == name);
+        let side = last_side(formula);
+        let loss = Loss { side, smoothing: 0.0, outer };
+        let graph = loss.count(loss.append(lower(formula, Lowering::train(Leaf::Kept, 0.0))?)?)?;
         let memory = Memory::new(formula, &graph, texts);
-        let bind = |name: &str| match find(name) {
-            Some(at) => Ok(Ok(at)),
-            None if memory.input(name).is_some() => Ok(Err(name.to_owned())),
-            None => Err(Error::MissingInput(name.to_owned())),
-        };
-        let bindings =
-            graph.leaves(Leaf::Input).map(|(_, info)| bind(&info.name)).collect::<Result<_, _>>()?;
-        let runner = backend.prepare(&Arc::new(graph), &BTreeMap::new(), capacity)?;
-        let side = if formula.target.is_some() { Side::Target } else { Side::Source };
-        Ok(Self { runner, state: State::default(), bindings, memory, side, outer })
+        let outputs = graph.outputs().to_vec();
+        let mut build = Builder::extend(graph);
+        memory.append(&mut build)?;
+        // Scores are counted where they are.
+        build.forget_outputs();
+        for (name, value) in outputs.iter().filter(|(name, _)| ["loss", "correct"].contains(&name.as_str())) {
+            build.output(name, *value);
+        }
+        let none = BTreeMap::<String, Tensor>::new();
+        let runner = backend.prepare(&Arc::new(build.finish()), &none, capacity)?;
+        let names = parameters(formula)?.into_iter().map(|parameter| parameter.name).collect();
+        Ok(Self { runner, state: State::default(), names, memory, side, outer })
+    }
+
+    /// Takes these weights, which are in the order of [`parameters`].
+    ///
+    /// # Errors
+    /// If the backend cannot keep them.
+    pub fn load(&mut self, weights: &[Cow<'_, [f32]>]) -> Result<(), Error> {
+        for (name, weights) in self.names.iter().zip(weights) {
+            self.runner.write(&mut self.state, name, weights)?;
+        }
+        Ok(())
     }
 
     /// Forgets what was remembered of earlier batches: a text begins anew.
@@ -82,56 +94,30 @@ impl Checker {
         self.memory.forget();
     }
 
-    /// Adds what `batch` shows of these weights, which are in the order of [`parameters`].
+    /// Adds what `batch` shows of the weights.
     ///
     /// # Errors
     /// If the batch does not fit.
-    pub fn add(
-        &mut self,
-        weights: &[Cow<'_, [f32]>],
-        batch: Batch<'_>,
-        found: &mut Checked,
-    ) -> Result<(), Error> {
-        let mut batch = batch;
-        self.memory.announce(&mut batch.target);
-        let input = |binding: &Result<usize, String>| match binding {
-            Ok(at) => Ok(&*weights[*at]),
-            Err(name) => self.memory.input(name).ok_or_else(|| Error::MissingInput(name.clone())),
-        };
-        let inputs = self.bindings.iter().map(input).collect::<Result<_, _>>()?;
-        let bound = Batch { source: batch.source, target: batch.target, inputs, seed: 0 };
-        self.runner.run(&mut self.state, &bound)?;
-        let bound = Batch { inputs: Vec::new(), ..bound };
-        self.memory.remember(&bound.target, &*self.runner, &self.state)?;
-        let packed = bound.side(self.side);
-        let graph = self.runner.graph();
-        let output = |name: &str| graph.output(name).ok_or(Error::NoHead);
-        match self.outer {
-            None => {
-                let logits = output("logits")?;
-                let width = graph.shape(graph.outputs()[logits].1).width;
-                let scores = self.runner.output(&self.state, logits)?;
-                let rows = scores.chunks_exact(width).zip(&packed.labels);
-                found.loss += f64::from(self.runner.output(&self.state, output("loss")?)?[0]);
-                found.count += packed.labels.len();
-                found.right += rows.filter(|(row, label)| is_highest(row, **label as usize)).count();
-            }
+    pub fn add(&mut self, batch: Batch<'_>, found: &mut Checked) -> Result<(), Error> {
+        let mut batch = Batch { seed: 0, ..batch };
+        let packed = batch.side_mut(self.side);
+        found.count += match self.outer {
+            None => packed.labels.len(),
             Some(outer) => {
-                let name = if outer == OuterLoss::Spans { "logits" } else { "pooled" };
-                let at = output(name)?;
-                let width = graph.shape(graph.outputs()[at].1).width;
-                let scores = self.runner.output(&self.state, at)?;
-                found.loss += outer.of(&scores, width, packed, 1.0).0;
-                found.count += outer.examples(packed);
-                found.right += outer.right(&scores, width, packed);
+                packed.weights = vec![1.0];
+                outer.weigh(packed);
+                outer.examples(packed)
             }
-        }
+        };
+        self.memory.announce(&mut batch.target, &*self.runner, &mut self.state)?;
+        self.runner.run(&mut self.state, &batch)?;
+        self.memory.remember(&batch.target);
+        let one = |name: &str| -> Result<f32, Error> {
+            let output = self.runner.graph().output(name).ok_or(Error::NoHead)?;
+            Ok(self.runner.output(&self.state, output)?[0])
+        };
+        found.loss += f64::from(one("loss")?);
+        found.right += one("correct")? as usize;
         Ok(())
     }
-}
-
-/// Whether no number of the row is higher than that at `label`.
-fn is_highest(row: &[f32], label: usize) -> bool {
-    let score = row[label];
-    row.iter().all(|&other| other <= score)
 }

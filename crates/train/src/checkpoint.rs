@@ -16,7 +16,7 @@ use glassformer_weights::Weights;
 use serde::{Deserialize, Serialize};
 
 use crate::data::Place;
-use crate::{AdamW, Error, Trainer, disk};
+use crate::{Error, Trainer, disk};
 
 const SUMS: &str = "SHA256SUMS";
 const STATE: &str = "training/state.json";
@@ -184,31 +184,6 @@ fn symlink(target: &Path, link: &Path) -> std::io::Result<()> {
     fs::write(link, target.display().to_string())
 }
 
-/// All numbers that change while training.
-fn numbers(trainer: &Trainer) -> BTreeMap<String, Tensor> {
-    let optimiser = trainer.optimiser();
-    let mut all = BTreeMap::new();
-    for (at, (Parameter { name, shape }, tensor)) in trainer.parameters().iter().enumerate() {
-        let mut put = |kind: &str, data: &[f32]| {
-            if let Some(tensor) = Tensor::new(shape, data.to_vec()) {
-                all.insert(format!("{kind}.{name}"), tensor);
-            }
-        };
-        put("weights", tensor.data());
-        let (first, second) = &optimiser.moments()[at];
-        if !first.is_empty() {
-            put("first", first);
-            put("second", second);
-        }
-        if let Some(average) = optimiser.average() {
-            put("average", &average[at]);
-        }
-    }
-    let remembered = trainer.memory().tensors();
-    all.extend(remembered.into_iter().map(|(name, tensor)| (format!("memory.{name}"), tensor)));
-    all
-}
-
 /// Gives `trainer` the numbers of the checkpoint at `path`.
 pub(crate) fn restore(path: &Path, progress: &Progress, trainer: &mut Trainer) -> Result<(), Error> {
     let place = path.join(NUMBERS);
@@ -218,30 +193,10 @@ pub(crate) fn restore(path: &Path, progress: &Progress, trainer: &mut Trainer) -
         what: format!("it does not fit the model: {name}"),
         hint: "the configuration has changed; train into another folder".into(),
     };
-    let get = |kind: &str, name: &str, length: usize| {
-        let full = format!("{kind}.{name}");
-        let found = weights.get(&full).map(|view| view.values().into_owned());
-        found.filter(|data| data.len() == length).ok_or_else(|| wrong(&full))
-    };
-    let (mut moments, mut averages) = (Vec::new(), Vec::new());
-    let averaged = trainer.optimiser().average().is_some();
-    let sizes: Vec<usize> = trainer.optimiser().moments().iter().map(|(first, _)| first.len()).collect();
-    for ((Parameter { name, .. }, tensor), size) in trainer.parameters_mut().iter_mut().zip(sizes) {
-        let length = tensor.data().len();
-        tensor.data_mut().copy_from_slice(&get("weights", name, length)?);
-        let moment = |kind| if size == 0 { Ok(Vec::new()) } else { get(kind, name, length) };
-        moments.push((moment("first")?, moment("second")?));
-        if averaged {
-            averages.push(get("average", name, length)?);
-        }
+    match trainer.restore(&weights, progress.moved)? {
+        None => Ok(()),
+        Some(name) => Err(wrong(&name)),
     }
-    let optimiser: &mut AdamW = trainer.optimiser_mut();
-    optimiser.restore(progress.moved, moments, averaged.then_some(averages));
-    let kept = |name: &str| {
-        let view = weights.get(&format!("memory.{name}"))?;
-        Some((view.shape().to_vec(), view.values().into_owned()))
-    };
-    if trainer.memory_mut().restore(kept) { Ok(()) } else { Err(wrong("memory")) }
 }
 
 /// The files below `folder`, relative to it, in order.
@@ -295,8 +250,8 @@ fn fill(
     let weights: BTreeMap<&str, Tensor> = trainer
         .parameters()
         .iter()
-        .zip(trainer.weights())
-        .filter_map(|((Parameter { name, shape }, _), data)| {
+        .zip(trainer.weights()?)
+        .filter_map(|(Parameter { name, shape }, data)| {
             Some((name.as_str(), Tensor::new(shape, data.to_vec())?))
         })
         .collect();
@@ -319,7 +274,7 @@ fn fill(
         }
         disk::write(&path, bytes)?;
     }
-    let numbers = numbers(trainer);
+    let numbers = trainer.numbers()?;
     let named = numbers.iter().map(|(name, tensor)| (name.as_str(), tensor));
     glassformer_weights::save(hidden.join(NUMBERS), named, &BTreeMap::new())?;
     let text = serde_json::to_string_pretty(progress).unwrap_or_default();

@@ -4,11 +4,10 @@
 //! gradient pass for every parameter, and runs the result on any backend. [`Run`] is everything around it that a
 //! [`Config`] describes: data, vocabulary, schedule, checkpoints, and going on after an interruption with the same bits.
 //!
-//! Reading order: `trainer` (a step), `outer` (losses over several rows), `memory` (Transformer-XL's), `adamw` and `schedule`; then `config`, `task` (what an
+//! Reading order: `trainer` (a step), `outer` (losses over several rows), `memory` (Transformer-XL's), `optimiser` (what a step appends to the gradients) and `schedule`; then `config`, `task` (what an
 //! objective makes of data), `data`, `checkpoint`, `run`; `init` proposes a configuration.
 #![forbid(unsafe_code)]
 
-mod adamw;
 mod check;
 mod checkpoint;
 pub mod config;
@@ -20,6 +19,7 @@ pub mod init;
 mod log;
 mod lora;
 mod memory;
+mod optimiser;
 mod outer;
 mod passes;
 mod report;
@@ -29,7 +29,6 @@ mod start;
 mod task;
 mod trainer;
 
-pub use adamw::{AdamW, Move, Own, Rates};
 pub use check::{Checked, Checker};
 pub use config::Config;
 pub use data::{Dropped, Order, Place, Prepared, Record, Records, Report, Store};
@@ -38,6 +37,7 @@ pub use evaluate::{Evaluate, Evaluation};
 pub use log::{Entry, Log};
 pub use lora::LowRank;
 pub use memory::Texts;
+pub use optimiser::{Own, Rates};
 pub use outer::OuterLoss;
 pub use report::report;
 pub use run::{Changes, Ended, Event, Run};

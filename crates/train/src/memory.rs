@@ -1,12 +1,14 @@
 //! What is remembered from batch to batch: the rows that earlier segments of a text had in each layer (Transformer-XL, Dai et al.
-//! 2019). They are numbers that come with a batch, so no gradient goes back through them.
+//! 2019). They stay in the backend's memory, and no gradient goes back through them.
 //!
 //! Sequence i of a batch goes on where sequence i of the batch before ended: the data comes in streams, see `Task::plan`.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use glassformer_formula::{Formula, Position};
-use glassformer_graph::{Graph, Leaf, Packed, Rows, Runner, Side, State};
+use glassformer_graph::ops::Remember;
+use glassformer_graph::{Builder, Error as GraphError, Graph, Leaf, Packed, Rows, Runner, Side, State};
 use glassformer_tensor::Tensor;
 
 use crate::Error;
@@ -37,13 +39,11 @@ pub(crate) struct Memory {
 
 #[derive(Clone, Debug)]
 struct Layer {
-    /// What the graph reads it as.
-    input: String,
+    /// The kept leaf.
+    name: String,
     /// The output that has the rows of this segment.
-    output: usize,
+    new: String,
     width: usize,
-    /// `[streams, rows, width]`.
-    data: Vec<f32>,
 }
 
 /// How many rows of a text before a segment the target of `formula` remembers.
@@ -62,16 +62,14 @@ pub(crate) fn remembered(formula: &Formula) -> usize {
 }
 
 impl Memory {
-    /// Nothing yet, for a `graph` of `formula`.
-    pub fn new(formula: &Formula, graph: &Graph, texts: Texts) -> Self {
+    /// Nothing yet, for a forward pass of `formula`.
+    pub fn new(formula: &Formula, forward: &Graph, texts: Texts) -> Self {
         let layer = |info: &glassformer_graph::ValueInfo| {
             let path = info.name.strip_suffix("memory")?;
-            let output = graph.output(&format!("{path}remember"))?;
-            let width = info.shape.width;
-            Some(Layer { input: info.name.clone(), output, width, data: Vec::new() })
+            Some(Layer { name: info.name.clone(), new: format!("{path}remember"), width: info.shape.width })
         };
-        let inputs = graph.leaves(Leaf::Input).map(|(_, info)| info);
-        let layers = inputs.filter(|info| info.shape.rows == Rows::Memory(Side::Target)).filter_map(layer);
+        let leaves = forward.leaves(Leaf::Kept).map(|(_, info)| info);
+        let layers = leaves.filter(|info| info.shape.rows == Rows::Memory(Side::Target)).filter_map(layer);
         let zeros = formula.target.as_ref().map_or(0, |side| side.stack.position.zeros());
         let most = match texts {
             Texts::Apart => 0,
@@ -80,84 +78,96 @@ impl Memory {
         Self { layers: layers.collect(), most, zeros, rows: 0, streams: 0 }
     }
 
-    /// What the input `name` of the graph is given.
-    pub fn input(&self, name: &str) -> Option<&[f32]> {
-        self.layers.iter().find(|layer| layer.input == name).map(|layer| &layer.data[..])
+    /// Appends what is remembered for the next batch.
+    pub fn append(&self, build: &mut Builder) -> Result<(), GraphError> {
+        if self.most == 0 {
+            return Ok(());
+        }
+        for Layer { name, new, .. } in &self.layers {
+            let graph = build.graph();
+            let (memory, Some(output)) = (graph.value(name)?, graph.output(new)) else { continue };
+            let rows = graph.outputs()[output].1;
+            let op = Remember { side: Side::Target, most: self.most };
+            let next = build.add(&format!("{name}.next"), op, &[memory, rows])?;
+            build.update(memory, next)?;
+        }
+        Ok(())
+    }
+
+    /// Whether this is the name of what a layer remembers.
+    pub fn keeps(&self, name: &str) -> bool {
+        self.layers.iter().any(|layer| layer.name == name)
     }
 
     /// Forgets everything: a text begins anew.
     pub fn forget(&mut self) {
         (self.rows, self.streams) = (0, 0);
-        self.layers.iter_mut().for_each(|layer| layer.data.clear());
     }
 
-    /// Says in the spans of `packed` what is remembered of each sequence.
-    pub fn announce(&mut self, packed: &mut Packed) {
+    /// Says in the spans of `packed` what is remembered of each sequence; where that is nothing, memories begin anew.
+    pub fn announce(
+        &mut self,
+        packed: &mut Packed,
+        runner: &dyn Runner,
+        state: &mut State,
+    ) -> Result<(), Error> {
         if self.layers.is_empty() {
-            return;
+            return Ok(());
         }
         if self.streams != packed.spans.len() {
             (self.rows, self.streams) = (self.zeros, packed.spans.len());
-            for layer in &mut self.layers {
-                layer.data.clear();
-                layer.data.resize(self.streams * self.rows * layer.width, 0.0);
+            for layer in &self.layers {
+                runner.write(state, &layer.name, &vec![0.0; self.streams * self.rows * layer.width])?;
             }
         }
         for (at, span) in packed.spans.iter_mut().enumerate() {
             (span.memory, span.memory_start) = (self.rows, at * self.rows);
         }
-    }
-
-    /// Remembers the rows of the run that `runner` has just made of `packed`.
-    pub fn remember(&mut self, packed: &Packed, runner: &dyn Runner, state: &State) -> Result<(), Error> {
-        if self.most == 0 {
-            self.forget();
-            return Ok(());
-        }
-        let shortest = packed.spans.iter().map(|span| span.len).min().unwrap_or(0);
-        let kept = self.most.min(self.rows + shortest);
-        for layer in &mut self.layers {
-            let (width, new) = (layer.width, runner.output(state, layer.output)?);
-            let mut data = Vec::with_capacity(packed.spans.len() * kept * width);
-            for (at, span) in packed.spans.iter().enumerate() {
-                let fresh = kept.min(span.len);
-                let old = &layer.data[at * self.rows * width..][..self.rows * width];
-                data.extend_from_slice(&old[(self.rows + fresh - kept) * width..]);
-                data.extend_from_slice(&new[(span.start + span.len - fresh) * width..][..fresh * width]);
-            }
-            layer.data = data;
-        }
-        if !self.layers.is_empty() {
-            self.rows = kept;
-        }
         Ok(())
     }
 
+    /// Notes what a run of `packed` has left.
+    pub fn remember(&mut self, packed: &Packed) {
+        if self.most > 0 && !self.layers.is_empty() {
+            self.rows = packed.remembered(self.most);
+        }
+    }
+
     /// All of it, by name, for a checkpoint.
-    pub fn tensors(&self) -> BTreeMap<String, Tensor> {
-        let tensor = |layer: &Layer| {
+    pub fn tensors(&self, runner: &dyn Runner, state: &State) -> Result<BTreeMap<String, Tensor>, Error> {
+        let mut all = BTreeMap::new();
+        if self.rows == 0 || self.most == 0 {
+            return Ok(all);
+        }
+        for layer in &self.layers {
             let shape = [self.streams, self.rows, layer.width];
-            Some((layer.input.clone(), Tensor::new(&shape, layer.data.clone())?))
-        };
-        if self.rows == 0 { BTreeMap::new() } else { self.layers.iter().filter_map(tensor).collect() }
+            let tensor = Tensor::new(&shape, runner.kept(state, &layer.name)?.into_owned());
+            all.extend(tensor.map(|tensor| (layer.name.clone(), tensor)));
+        }
+        Ok(all)
     }
 
     /// Takes it back from a checkpoint; `get` gives the shape and the numbers of a layer where there are some. Gives whether they
     /// fit.
-    pub fn restore(&mut self, get: impl Fn(&str) -> Option<(Vec<usize>, Vec<f32>)>) -> bool {
+    pub fn restore<'n>(
+        &mut self,
+        get: impl Fn(&str) -> Option<(Vec<usize>, Cow<'n, [f32]>)>,
+        runner: &dyn Runner,
+        state: &mut State,
+    ) -> Result<bool, Error> {
         self.forget();
         let mut sizes = None;
-        for layer in &mut self.layers {
+        for layer in &self.layers {
             // A text that has just begun has nothing to remember.
-            let Some((shape, data)) = get(&layer.input) else { continue };
-            let [streams, rows, width] = shape[..] else { return false };
+            let Some((shape, data)) = get(&layer.name) else { continue };
+            let [streams, rows, width] = shape[..] else { return Ok(false) };
             let known = *sizes.get_or_insert((streams, rows));
             if width != layer.width || known != (streams, rows) || rows > self.most {
-                return false;
+                return Ok(false);
             }
-            layer.data = data;
+            runner.write(state, &layer.name, &data)?;
         }
         (self.streams, self.rows) = sizes.unwrap_or_default();
-        self.layers.iter().all(|layer| layer.data.len() == self.streams * self.rows * layer.width)
+        Ok(sizes.is_none() || self.layers.iter().all(|layer| get(&layer.name).is_some()))
     }
 }

@@ -167,8 +167,9 @@ impl Run {
             Some(_) => Some(Checker::new(model.formula(), backend, &capacity, outer, task.texts())?),
             None => None,
         };
-        let sizes: usize = trainer.parameters().iter().map(|(_, tensor)| tensor.data().len()).sum();
-        let learning = trainer.optimiser().moments().iter().map(|(first, _)| first.len()).sum();
+        let sizes: usize =
+            trainer.parameters().iter().map(|parameter| parameter.shape.iter().product::<usize>()).sum();
+        let learning = trainer.learning();
         let kind = match &written {
             Written::Layout(layout, _) => layout.config().get("model_type").and_then(|kind| kind.as_str()),
             Written::Formula(_) => None,
@@ -234,7 +235,9 @@ impl Run {
     /// its loss was no number.
     pub fn is_sound(&self) -> bool {
         let finite = |weights: &[f32]| weights.iter().all(|x| x.is_finite());
-        self.progress.skipped == 0 && self.trainer.weights().iter().all(|weights| finite(weights))
+        let weights = self.trainer.weights();
+        self.progress.skipped == 0
+            && weights.is_ok_and(|weights| weights.iter().all(|weights| finite(weights)))
     }
 
     /// The trainer, with the weights as they are.
@@ -321,7 +324,7 @@ impl Run {
         let Step { loss, length, moved } = self.trainer.step_over(batches, rate)?;
         self.progress.step = step;
         self.progress.valid = None;
-        self.progress.moved = self.trainer.optimiser().steps();
+        self.progress.moved = self.trainer.steps();
         let seconds = start.elapsed().as_secs_f64();
         let known = |x: f32| x.is_finite().then_some(x);
         let (shown, length) = (known(loss), known(length));
@@ -348,12 +351,12 @@ impl Run {
             batches.truncate(self.config.checkpoint.batches);
         }
         let mut found = Checked::default();
-        let weights = self.trainer.weights();
+        checker.load(&self.trainer.weights()?)?;
         // The same tokens are hidden at every look.
         let mut random = Random::new(self.config.seed ^ 0xC0DE);
         for items in batches {
             let batch = self.task.batch(store, &items, &mut random)?;
-            checker.add(&weights, batch, &mut found)?;
+            checker.add(batch, &mut found)?;
         }
         let step = self.progress.step;
         let valid = Some(found.mean()).filter(|mean| mean.is_finite());

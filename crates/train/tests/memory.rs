@@ -56,10 +56,11 @@ fn loss(texts: [&[u32]; 2], segments: &[usize], how: Texts) -> f64 {
     let target = SideCapacity { rows: 48, sequences: 2, picked: 48, memory: 48, keys: 48 };
     let capacity = Capacity { target, ..Capacity::default() };
     let mut checker = Checker::new(&formula, &Cpu::new(1), &capacity, None, how).expect("it prepares");
+    checker.load(&weights).expect("they fit");
     let mut found = Checked::default();
     let mut first = 0;
     for &len in segments {
-        checker.add(&weights, piece(texts, first, len), &mut found).expect("it runs");
+        checker.add(piece(texts, first, len), &mut found).expect("it runs");
         first += len;
     }
     found.mean()

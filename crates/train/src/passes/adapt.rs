@@ -1,7 +1,7 @@
 //! Low-rank adaptation as a pass (Hu et al. 2021): a matrix stays as it is, and a product of two narrow ones learns beside it.
 
 use glassformer_graph::ops::{Add, Linear, Scale};
-use glassformer_graph::{Builder, Error, Graph, Node, Op, Origin, Rows, Shape, Value};
+use glassformer_graph::{Builder, Error, Graph, Leaf, Node, Op, Origin, Rows, Shape, Value};
 
 use super::leaves;
 
@@ -29,7 +29,7 @@ impl Adapter {
 }
 
 /// `graph` where each `x Wᵀ` whose W comes from outside and is `wanted` by name becomes `x Wᵀ + factor · x Aᵀ Bᵀ`, with A and B
-/// as new inputs; and what was put in, in the order in which the graph meets it.
+/// as new leaves; and what was put in, in the order in which the graph meets it.
 ///
 /// # Errors
 /// If a node does not fit, which is a mistake here.
@@ -45,8 +45,8 @@ pub(crate) fn adapt(
         let inputs: Vec<Value> = node.inputs.iter().map(|value| new[value]).collect();
         let mut outputs = build.add_all(&node.name, node.op.clone(), &inputs)?;
         if let Some(adapter) = beside(&build, node, &inputs).filter(|adapter| wanted(&adapter.of)) {
-            let down = build.input(&adapter.down(), Shape::fixed(rank, adapter.width))?;
-            let up = build.input(&adapter.up(), Shape::fixed(adapter.out, rank))?;
+            let down = beside_of(&mut build, inputs[1], &adapter.down(), Shape::fixed(rank, adapter.width))?;
+            let up = beside_of(&mut build, inputs[1], &adapter.up(), Shape::fixed(adapter.out, rank))?;
             let y = build.add(&format!("{}.down", node.name), Linear, &[inputs[0], down])?; // [rows, rank]
             let y = build.add(&format!("{}.up", node.name), Linear, &[y, up])?; // [rows, out]
             let y = build.add(&format!("{}.scaled", node.name), Scale::all(factor), &[y])?;
@@ -61,6 +61,14 @@ pub(crate) fn adapt(
         build.output(name, new[value]);
     }
     Ok((build.finish(), adapters))
+}
+
+/// A leaf of the same kind as the matrix `of`.
+fn beside_of(build: &mut Builder, of: Value, name: &str, shape: Shape) -> Result<Value, Error> {
+    match build.graph().info(of).origin {
+        Origin::Leaf(Leaf::Kept) => build.kept(name, shape),
+        Origin::Leaf(Leaf::Weight | Leaf::Input) | Origin::Node(..) => build.input(name, shape),
+    }
 }
 
 /// What could stand beside the matrix of `node`, where it is a product with one that comes from outside.
