@@ -142,7 +142,7 @@ impl Ahead {
     pub const NOTHING: Self = Self { start: std::ptr::null(), lines: 0 };
 
     /// Part `index` of `parts` of what lies from `start` on, `width` lines for each step, where each part takes `steps` steps.
-    pub fn part(start: *const f32, width: usize, steps: usize, (index, parts): (usize, usize)) -> Self {
+    pub fn part(start: *const f32, width: usize, steps: usize, index: usize, parts: usize) -> Self {
         let lines = (width * UNROLLED_STEPS).div_ceil(parts);
         Self { start: start.wrapping_add(steps / UNROLLED_STEPS * lines * index * PANEL), lines }
     }

@@ -163,7 +163,7 @@ impl Gemm {
             let tile = owner * each + item;
             if tile < tiles {
                 // SAFETY: the caller's promise; one worker has this tile.
-                unsafe { self.run_tile(isa, (tile, workers), &mut scratch) };
+                unsafe { self.run_tile(isa, tile, workers, &mut scratch) };
             }
         });
     }
@@ -173,7 +173,7 @@ impl Gemm {
     /// # Safety
     /// As for [`Gemm::run`], where other tiles may be computed at the same time; `tile < self.tiles(workers)`, and the scratch has served this
     /// product alone.
-    unsafe fn run_tile(&self, isa: Isa, (tile, workers): (usize, usize), scratch: &mut TileScratch<'_>) {
+    unsafe fn run_tile(&self, isa: Isa, tile: usize, workers: usize, scratch: &mut TileScratch<'_>) {
         let Cut { down, across } = self.cut(workers);
         let rows = part(self.rows.div_ceil(EIGHT), down, tile / across);
         let rows = rows.start * EIGHT..self.rows.min(rows.end * EIGHT);

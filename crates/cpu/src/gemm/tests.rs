@@ -122,7 +122,7 @@ impl Case {
         random.shuffle(&mut tiles);
         for tile in tiles {
             // SAFETY: `isa` is available, and the vectors have the sizes and strides that the product says.
-            unsafe { product.run_tile(isa, (tile, workers), &mut scratch) };
+            unsafe { product.run_tile(isa, tile, workers, &mut scratch) };
         }
         c
     }

@@ -140,7 +140,7 @@ unsafe fn run_sliver<L: Registers>(
             let rows = strips.rows(strip, tile.rows.len());
             let ahead = next.map_or(Ahead::NOTHING, |(sliver, step)| {
                 let (b, width) = product.b_at(sliver * SLIVER, step);
-                Ahead::part(b, width / PANEL, block.len(), (strip, strips.count))
+                Ahead::part(b, width / PANEL, block.len(), strip, strips.count)
             });
             let a = RowAccess::Strip(strips.at(strip, L::STRIDE), ahead);
             // SAFETY: the caller's promise; every address lies inside the scratch, B, C or the bias; what lies ahead is only

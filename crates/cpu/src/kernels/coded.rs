@@ -13,7 +13,7 @@ use crate::lowp::coded::{CodedGemm, Weight};
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn product((coding, k): (Coding, usize), after: After, call: Call<'_>) {
+pub(super) unsafe fn product(coding: Coding, k: usize, after: After, call: Call<'_>) {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let product = CodedGemm {
         coding,

@@ -18,12 +18,7 @@ use crate::lowp::{self, Format, RowQuantizer, coded};
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn lowp(
-    (format, k): (Format, usize),
-    act: Activation,
-    output: OutputFormat,
-    call: Call<'_>,
-) {
+pub(super) unsafe fn lowp(format: Format, k: usize, act: Activation, output: OutputFormat, call: Call<'_>) {
     let to = call.outputs.get(2).map(|block| block.data);
     let (store, behind) = match (output, to) {
         (OutputFormat::Quantized(Format::Bf16), Some(to)) if format == Format::Bf16 => {
@@ -131,7 +126,7 @@ impl Pair<'_> {
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn coded((coding, k): (Coding, usize), act: Activation, call: Call<'_>) {
+pub(super) unsafe fn coded(coding: Coding, k: usize, act: Activation, call: Call<'_>) {
     let (x, y, gate) = (call.inputs[0], call.outputs[0], call.outputs[1]);
     let product = |which: usize, c: *mut f32, combine: Combine| coded::CodedGemm {
         coding,

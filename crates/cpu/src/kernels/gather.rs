@@ -221,51 +221,87 @@ pub(super) unsafe fn pool(op: &Pool, call: Call<'_>) {
                 // SAFETY: `isa` is this machine's; the rows exist, and nobody else touches these columns of row `s`.
                 unsafe {
                     let to = y.data.add(s * y.width + k * x.width + columns.start);
-                    pool_one((call.run.isa, *pooling), (packed, span), (x, to), &columns);
+                    let (isa, pooling, columns) = (call.run.isa, *pooling, columns);
+                    PoolOne { isa, pooling, packed, span, columns }.run(x, to);
                 }
             });
         }
     }
 }
 
-/// One pooling of one sequence: these columns of x into `to`.
-///
-/// # Safety
-/// `isa` is this machine's; the span's rows of x exist, `to` has room for the columns, and nobody else touches it.
-unsafe fn pool_one(
-    (isa, pooling): (Isa, Pooling),
-    (packed, span): (&Packed, &Span),
-    (x, to): (Block, *mut f32),
-    columns: &Range<usize>,
-) {
-    let (from, count) = (|i: usize| (span.start + i) * x.width + columns.start, columns.len());
-    // SAFETY: the caller's promise.
-    unsafe {
-        let copy = |i: usize| to.copy_from_nonoverlapping(x.data.add(from(i)), count);
-        match pooling {
-            Pooling::First | Pooling::Last | Pooling::LastBut(_) => {
-                copy(pooling.one(packed, span).unwrap_or(0));
-            }
-            Pooling::Max => {
-                copy(span.unpooled);
-                for i in span.unpooled + 1..span.len {
-                    dispatch!(isa, |L| two::<L>(Larger, to, x.data.add(from(i)), to, count));
+/// One pooling of some columns of one sequence.
+struct PoolOne<'a> {
+    isa: Isa,
+    pooling: Pooling,
+    packed: &'a Packed,
+    span: &'a Span,
+    columns: Range<usize>,
+}
+
+impl PoolOne<'_> {
+    /// Pools x into `to`.
+    ///
+    /// # Safety
+    /// `isa` is this machine's; the span's rows of x exist, `to` has room for the columns, and nobody else touches it.
+    unsafe fn run(&self, x: Block, to: *mut f32) {
+        let (from, count) =
+            (|i: usize| (self.span.start + i) * x.width + self.columns.start, self.columns.len());
+        // SAFETY: the caller's promise.
+        unsafe {
+            let copy = |i: usize| to.copy_from_nonoverlapping(x.data.add(from(i)), count);
+            match self.pooling {
+                Pooling::First | Pooling::Last | Pooling::LastBut(_) => {
+                    copy(self.pooling.one(self.packed, self.span).unwrap_or(0));
+                }
+                Pooling::Max => {
+                    copy(self.span.unpooled);
+                    for i in self.span.unpooled + 1..self.span.len {
+                        dispatch!(self.isa, |L| two::<L>(Larger, to, x.data.add(from(i)), to, count));
+                    }
+                }
+                Pooling::WeightedMean => {
+                    to.write_bytes(0, count);
+                    for i in self.span.unpooled..self.span.len {
+                        let weight =
+                            PlusTimes(self.pooling.weight(self.packed, self.span, i).unwrap_or(0.0) as f32);
+                        dispatch!(self.isa, |L| two::<L>(weight, to, x.data.add(from(i)), to, count));
+                    }
+                }
+                Pooling::Mean | Pooling::MeanRoot => {
+                    to.write_bytes(0, count);
+                    for i in self.span.unpooled..self.span.len {
+                        dispatch!(self.isa, |L| two::<L>(Sum, to, x.data.add(from(i)), to, count));
+                    }
+                    let mean =
+                        Times(self.pooling.weight(self.packed, self.span, self.span.unpooled).unwrap_or(0.0)
+                            as f32);
+                    dispatch!(self.isa, |L| one::<L>(mean, to, to, count));
                 }
             }
-            Pooling::WeightedMean => {
-                to.write_bytes(0, count);
-                for i in span.unpooled..span.len {
-                    let weight = PlusTimes(pooling.weight(packed, span, i).unwrap_or(0.0) as f32);
-                    dispatch!(isa, |L| two::<L>(weight, to, x.data.add(from(i)), to, count));
+        }
+    }
+
+    /// What it adds to dx; `dy` is where the columns begin.
+    ///
+    /// # Safety
+    /// `isa` is this machine's; the span's rows of x and dx exist, `dy` holds the columns, and nobody else touches those of dx.
+    unsafe fn grad(&self, x: Block, dy: *const f32, dx: Block) {
+        let at = |i: usize, column: usize| (self.span.start + i) * dx.width + column;
+        // SAFETY: the caller's promise.
+        unsafe {
+            if self.pooling == Pooling::Max {
+                for (offset, column) in self.columns.clone().enumerate() {
+                    let number = |i: usize| *x.data.add(at(i, column));
+                    let largest = (self.span.unpooled..self.span.len)
+                        .fold(self.span.unpooled, |best, i| if number(i) > number(best) { i } else { best });
+                    *dx.data.add(at(largest, column)) += *dy.add(offset);
                 }
+                return;
             }
-            Pooling::Mean | Pooling::MeanRoot => {
-                to.write_bytes(0, count);
-                for i in span.unpooled..span.len {
-                    dispatch!(isa, |L| two::<L>(Sum, to, x.data.add(from(i)), to, count));
-                }
-                let mean = Times(pooling.weight(packed, span, span.unpooled).unwrap_or(0.0) as f32);
-                dispatch!(isa, |L| one::<L>(mean, to, to, count));
+            for i in self.span.unpooled..self.span.len {
+                let weight = PlusTimes(self.pooling.weight(self.packed, self.span, i).unwrap_or(0.0) as f32);
+                let to = dx.data.add(at(i, self.columns.start));
+                dispatch!(self.isa, |L| two::<L>(weight, to, dy, to, self.columns.len()));
             }
         }
     }
@@ -286,41 +322,12 @@ pub(super) unsafe fn pool_grad(op: &PoolGrad, call: Call<'_>) {
                 // SAFETY: `isa` is this machine's; the rows exist, and nobody else touches these columns of dx.
                 unsafe {
                     let from = dy.data.add(s * dy.width + k * dx.width + columns.start);
-                    pool_grad_one((call.run.isa, *pooling), (packed, span), (x, from, dx), &columns);
+                    let (isa, pooling, columns) = (call.run.isa, *pooling, columns.clone());
+                    PoolOne { isa, pooling, packed, span, columns }.grad(x, from, dx);
                 }
             }
         }
     });
-}
-
-/// What one pooling of one sequence adds to these columns of dx; `dy` is where they begin.
-///
-/// # Safety
-/// `isa` is this machine's; the span's rows of x and dx exist, `dy` holds the columns, and nobody else touches those of dx.
-unsafe fn pool_grad_one(
-    (isa, pooling): (Isa, Pooling),
-    (packed, span): (&Packed, &Span),
-    (x, dy, dx): (Block, *const f32, Block),
-    columns: &Range<usize>,
-) {
-    let at = |i: usize, column: usize| (span.start + i) * dx.width + column;
-    // SAFETY: the caller's promise.
-    unsafe {
-        if pooling == Pooling::Max {
-            for (offset, column) in columns.clone().enumerate() {
-                let number = |i: usize| *x.data.add(at(i, column));
-                let largest = (span.unpooled..span.len)
-                    .fold(span.unpooled, |best, i| if number(i) > number(best) { i } else { best });
-                *dx.data.add(at(largest, column)) += *dy.add(offset);
-            }
-            return;
-        }
-        for i in span.unpooled..span.len {
-            let weight = PlusTimes(pooling.weight(packed, span, i).unwrap_or(0.0) as f32);
-            let to = dx.data.add(at(i, columns.start));
-            dispatch!(isa, |L| two::<L>(weight, to, dy, to, columns.len()));
-        }
-    }
 }
 
 /// # Safety

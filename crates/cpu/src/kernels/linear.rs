@@ -13,7 +13,9 @@ use super::split::over_rows;
 use crate::context::Block;
 use crate::epilogue::{Combine, Epilogue, Other, Store};
 use crate::gemm::{Begin, Gemm, Matrix, Packed, Packing};
-use crate::lowp::{self, Format, Operand, OperandPacker, OperandSource, RowFormat, RowQuantizer, RowSource};
+use crate::lowp::{
+    self, Format, Operand, OperandPacker, OperandSource, RowFormat, RowQuantizer, RowSource, RowsToQuantize,
+};
 
 /// How a value becomes the B of a product.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -151,12 +153,14 @@ pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
 ///
 /// # Safety
 /// As [`Call`] says; the output has room for all rows.
-pub(super) unsafe fn quantize(kind: RowFormat, call: Call<'_>) {
-    let (x, to) = (call.inputs[0], call.outputs[0].data);
+pub(super) unsafe fn quantize(format: RowFormat, call: Call<'_>) {
+    let x = call.inputs[0];
+    let rows_to_quantize =
+        RowsToQuantize { rows: x.rows, k: x.width, from: x.data, to: call.outputs[0].data };
     over_rows(call.worker, x.rows, x.width, |rows| {
         for row in rows {
             // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
-            unsafe { kind.run_row(call.run.isa, (x.rows, x.width), (x.data, to), row) };
+            unsafe { format.run_row(call.run.isa, &rows_to_quantize, row) };
         }
     });
 }
@@ -178,7 +182,8 @@ pub(super) unsafe fn quantize_rows(call: Call<'_>, quantizer: &RowQuantizer) {
 /// # Safety
 /// As [`Call`] says.
 pub(super) unsafe fn lowp_product(
-    (format, k): (Format, usize),
+    format: Format,
+    k: usize,
     after: After,
     output: OutputFormat,
     call: Call<'_>,

@@ -433,13 +433,13 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::Bf16WeightGrad => linear::bf16_weight_grad(call),
             Kernel::Product(after) => linear::linear(*after, call, scratch),
             Kernel::LowpProduct { format, k, after, output } => {
-                linear::lowp_product((*format, *k), *after, *output, call);
+                linear::lowp_product(*format, *k, *after, *output, call);
             }
             Kernel::LowpGated { format, k, act, output } => {
-                gated::lowp((*format, *k), *act, *output, call);
+                gated::lowp(*format, *k, *act, *output, call);
             }
-            Kernel::CodedProduct { coding, k, after } => coded::product((*coding, *k), *after, call),
-            Kernel::CodedGated { coding, k, act } => gated::coded((*coding, *k), *act, call),
+            Kernel::CodedProduct { coding, k, after } => coded::product(*coding, *k, *after, call),
+            Kernel::CodedGated { coding, k, act } => gated::coded(*coding, *k, *act, call),
             Kernel::Int8Lookup { op, words } => coded::int8_lookup(op, *words, call),
             Kernel::TableLookup { op, words } => coded::table_lookup(op, *words, call),
             Kernel::CodedLookup { op, coding, words } => coded::lookup(op, *coding, *words, call),

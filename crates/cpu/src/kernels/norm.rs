@@ -8,7 +8,7 @@ use super::row::{Dot, Sums, Total, load, splat_first, store, sums};
 use super::split::{over_columns, over_rows};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
-use crate::lowp::RowFormat;
+use crate::lowp::{RowFormat, RowsToQuantize};
 
 /// Registers of columns that are summed over rows at once.
 const ABREAST: usize = 4;
@@ -103,10 +103,11 @@ pub(super) unsafe fn norm(op: &Norm, quantized: Option<RowFormat>, call: Call<'_
             }
             // While they are near.
             if let Some(format) = quantized {
-                let to = call.outputs[1].data;
+                let rows =
+                    RowsToQuantize { rows: y.rows, k: y.width, from: y.data, to: call.outputs[1].data };
                 // SAFETY: as above; the planner gave the second output its size.
                 some.for_each(|row| unsafe {
-                    format.run_row(call.run.isa, (y.rows, y.width), (y.data, to), row);
+                    format.run_row(call.run.isa, &rows, row);
                 });
             }
         }

@@ -97,14 +97,14 @@ pub(super) unsafe fn rotate(op: &Rotate, call: Call<'_>, scratch: &mut [f32]) {
             // SAFETY: `isa` is this machine's; row `i` exists in x and y, which do not overlap, and nobody else writes
             // it; a row of angles has `turning` numbers.
             unsafe {
-                let turned = if known < angles.rows {
+                let angles = if known < angles.rows {
                     angles.row(known)
                 } else {
                     angles_row(op, position, length, &mut scratch[..op.turning]);
                     &scratch[..op.turning]
                 };
                 let (from, to) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                dispatch!(call.run.isa, |L| rotate_row::<L>(op, (from, to), turned.as_ptr(), y.width));
+                dispatch!(call.run.isa, |L| rotate_row::<L>(op, from, to, angles.as_ptr(), y.width));
             }
         }
     });
@@ -113,12 +113,7 @@ pub(super) unsafe fn rotate(op: &Rotate, call: Call<'_>, scratch: &mut [f32]) {
 /// # Safety
 /// The machine has `L`'s instructions; x and y hold `width` numbers, `angles` `turning`.
 #[inline(always)]
-unsafe fn rotate_row<L: Lanes>(
-    op: &Rotate,
-    (x, y): (*const f32, *mut f32),
-    angles: *const f32,
-    width: usize,
-) {
+unsafe fn rotate_row<L: Lanes>(op: &Rotate, x: *const f32, y: *mut f32, angles: *const f32, width: usize) {
     let pairs = op.turning / 2;
     let sign = with_direction(op, 1.0);
     let mut head = 0;

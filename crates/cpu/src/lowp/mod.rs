@@ -54,7 +54,7 @@ pub(crate) use amx::{Tiles, apart};
 pub use dot::Dot;
 pub use operand::{Operand, OperandPacker, OperandSource};
 pub use quantize::{RowQuantizer, RowSource, RowSum};
-pub use row_format::RowFormat;
+pub use row_format::{RowFormat, RowsToQuantize};
 pub use table::Table;
 pub(crate) use vector::alone;
 pub use weight::Weight;

@@ -12,6 +12,24 @@ pub enum RowFormat {
     Coded,
 }
 
+/// Rows of activations, one after the other, and where they go.
+#[derive(Clone, Copy, Debug)]
+pub struct RowsToQuantize {
+    /// How many there are.
+    pub rows: usize,
+    /// Numbers of a row.
+    pub k: usize,
+    /// The first row.
+    pub from: *const f32,
+    /// [`RowFormat::floats`] numbers, aligned to 64 bytes.
+    pub to: *mut f32,
+}
+
+// SAFETY: a description holds addresses and reads none; whoever calls `run_row` answers for them.
+unsafe impl Send for RowsToQuantize {}
+// SAFETY: as above.
+unsafe impl Sync for RowsToQuantize {}
+
 impl RowFormat {
     /// How many `f32` so many quantized rows of `k` numbers take.
     pub fn floats(self, rows: usize, k: usize) -> usize {
@@ -21,17 +39,12 @@ impl RowFormat {
         }
     }
 
-    /// Quantizes row number `row` of `rows` rows of `k` numbers, one after the other from `from` on.
+    /// Quantizes row number `row` of these.
     ///
     /// # Safety
     /// As for [`RowQuantizer::run_row`].
-    pub unsafe fn run_row(
-        self,
-        isa: Isa,
-        (rows, k): (usize, usize),
-        (from, to): (*const f32, *mut f32),
-        row: usize,
-    ) {
+    pub unsafe fn run_row(self, isa: Isa, rows: &RowsToQuantize, row: usize) {
+        let RowsToQuantize { rows, k, from, to } = *rows;
         // SAFETY: the caller's promise.
         unsafe {
             match self {
