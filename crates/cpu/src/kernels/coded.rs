@@ -4,16 +4,16 @@ use glassformer_graph::ops::Lookup;
 use glassformer_tensor::Coding;
 
 use super::Call;
-use super::linear::{After, epilogue};
+use super::linear::{EpilogueKind, epilogue};
 use super::split::over_rows;
 use crate::lowp;
 use crate::lowp::coded::{CodedGemm, Weight};
 
-/// `y = after(x Wᵀ + b)`. Inputs: x quantized, W coded, perhaps b, perhaps what `after` reads; x had `k` columns.
+/// `y = epilogue(x Wᵀ + b)`. Inputs: x quantized, W coded, perhaps b, perhaps what the epilogue reads; x had `k` columns.
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn product(coding: Coding, k: usize, after: After, call: Call<'_>) {
+pub(super) unsafe fn product(coding: Coding, k: usize, kind: EpilogueKind, call: Call<'_>) {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let product = CodedGemm {
         coding,
@@ -24,7 +24,7 @@ pub(super) unsafe fn product(coding: Coding, k: usize, after: After, call: Call<
         b: w.data,
         c: y.data,
         c_stride: y.width,
-        epilogue: epilogue(after, call),
+        epilogue: epilogue(kind, call),
     };
     call.worker.share(product.items(), |item| {
         // SAFETY: `dot` is this machine's; the planner gave all blocks their sizes and C a place of its own; one worker has

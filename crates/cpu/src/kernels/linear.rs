@@ -71,7 +71,7 @@ unsafe fn multiply(call: Call<'_>, product: &Gemm, scratch: &mut [f32]) {
 
 /// What is done to a product at last.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum After {
+pub(crate) enum EpilogueKind {
     /// Nothing.
     #[default]
     Nothing,
@@ -101,38 +101,40 @@ pub(crate) enum OutputFormat {
     ScaledBf16(f32),
 }
 
-/// The epilogue of a product that ends with `after`. The inputs behind x and W are the bias, if there is one, and what `after` reads.
-pub(super) fn epilogue(after: After, call: Call<'_>) -> Epilogue {
+/// The epilogue of a product of this kind. The inputs behind x and W are the bias, if there is one, and what the epilogue reads.
+pub(super) fn epilogue(kind: EpilogueKind, call: Call<'_>) -> Epilogue {
     let mut rest = &call.inputs[2..];
     let mut other = || match rest {
         [before @ .., last] => {
             rest = before;
             Other { start: last.data, stride: last.width }
         }
-        [] => unreachable!("the planner gives what `after` reads"),
+        [] => unreachable!("the planner gives what the epilogue reads"),
     };
     let exact = |act: Activation| call.run.bent(act);
-    let (activation, combine) = match after {
-        After::Nothing => (None, Combine::Nothing),
-        After::Activate(act) | After::ActivateAndKeep(act) => (Some(exact(act)), Combine::Nothing),
-        After::Add => (None, Combine::Add(other())),
-        After::Gate(act) => (None, Combine::Gate(exact(act), other())),
-        After::Derivative(act) => (None, Combine::Derivative(exact(act), other())),
-        After::DerivativeBf16(act) => (None, Combine::DerivativeBf16(exact(act), other().start)),
+    let (activation, combine) = match kind {
+        EpilogueKind::Nothing => (None, Combine::Nothing),
+        EpilogueKind::Activate(act) | EpilogueKind::ActivateAndKeep(act) => {
+            (Some(exact(act)), Combine::Nothing)
+        }
+        EpilogueKind::Add => (None, Combine::Add(other())),
+        EpilogueKind::Gate(act) => (None, Combine::Gate(exact(act), other())),
+        EpilogueKind::Derivative(act) => (None, Combine::Derivative(exact(act), other())),
+        EpilogueKind::DerivativeBf16(act) => (None, Combine::DerivativeBf16(exact(act), other().start)),
     };
-    let keep = match after {
-        After::ActivateAndKeep(_) => call.outputs.last().map(|block| block.data),
+    let keep = match kind {
+        EpilogueKind::ActivateAndKeep(_) => call.outputs.last().map(|block| block.data),
         _ => None,
     };
     let bias = rest.first().map(|bias| bias.data.cast_const());
     Epilogue { bias, activation, combine, store: Store::F32, keep }
 }
 
-/// `y = after(x Wᵀ + b)`. Inputs: x, W packed, perhaps b, perhaps what `after` reads.
+/// `y = epilogue(x Wᵀ + b)`. Inputs: x, W packed, perhaps b, perhaps what the epilogue reads.
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
+pub(super) unsafe fn linear(kind: EpilogueKind, call: Call<'_>, scratch: &mut [f32]) {
     let (x, w, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
     let product = Gemm {
         rows: y.rows,
@@ -143,7 +145,7 @@ pub(super) unsafe fn linear(after: After, call: Call<'_>, scratch: &mut [f32]) {
         c: y.data,
         c_stride: y.width,
         begin: Begin::Zero,
-        epilogue: epilogue(after, call),
+        epilogue: epilogue(kind, call),
     };
     // SAFETY: the caller's promise.
     unsafe { multiply(call, &product, scratch) };
@@ -176,15 +178,15 @@ pub(super) unsafe fn quantize_rows(call: Call<'_>, quantizer: &RowQuantizer) {
     });
 }
 
-/// `y = after(x Wᵀ + b)` in low precision. Inputs: x quantized, W, perhaps b, perhaps what `after` reads. x had `k` columns. Outputs: y;
-/// perhaps y quantized, and then y itself is scratch; perhaps y before `after`.
+/// `y = epilogue(x Wᵀ + b)` in low precision. Inputs: x quantized, W, perhaps b, perhaps what the epilogue reads. x had `k` columns. Outputs: y;
+/// perhaps y quantized, and then y itself is scratch; perhaps y before the activation.
 ///
 /// # Safety
 /// As [`Call`] says.
 pub(super) unsafe fn lowp_product(
     format: Format,
     k: usize,
-    after: After,
+    kind: EpilogueKind,
     output: OutputFormat,
     call: Call<'_>,
 ) {
@@ -204,7 +206,7 @@ pub(super) unsafe fn lowp_product(
         b: w.data,
         c: y.data,
         c_stride: columns,
-        epilogue: Epilogue { store, ..epilogue(after, call) },
+        epilogue: Epilogue { store, ..epilogue(kind, call) },
     };
     let to = call.outputs.get(1).map(|block| block.data);
     // SAFETY: the caller's promise.

@@ -33,7 +33,7 @@ mod split;
 mod top_k;
 
 pub(crate) use attend::has_narrow_grad;
-pub(crate) use linear::{After, OutputFormat, Packs};
+pub(crate) use linear::{EpilogueKind, OutputFormat, Packs};
 pub(crate) use top_k::leaders;
 
 /// What a step does.
@@ -53,9 +53,9 @@ pub(crate) enum Kernel {
     /// Sums over the rows of a value in `bf16`.
     SumBf16Rows,
     /// A product with an epilogue: x, W packed, perhaps a bias, perhaps what the epilogue reads.
-    Product(After),
+    Product(EpilogueKind),
     /// The same in low precision. x comes quantized and had `k` columns. If only such products read y, it writes y quantized.
-    LowpProduct { format: Format, k: usize, after: After, output: OutputFormat },
+    LowpProduct { format: Format, k: usize, epilogue: EpilogueKind, output: OutputFormat },
     /// The same with two weights, act(x Gᵀ) · x Wᵀ: x quantized, G, W, perhaps both biases. Outputs: y, scratch for the gate, and perhaps y
     /// quantized.
     LowpGated { format: Format, k: usize, act: Activation, output: OutputFormat },
@@ -64,7 +64,7 @@ pub(crate) enum Kernel {
     /// The gradient of a weight in `bf16`: dyᵀ as A, x as B, and dy, of which only the number of rows is used.
     Bf16WeightGrad,
     /// A product of x quantized and a coded weight, perhaps a bias, perhaps what the epilogue reads. x had `k` columns.
-    CodedProduct { coding: Coding, k: usize, after: After },
+    CodedProduct { coding: Coding, k: usize, epilogue: EpilogueKind },
     /// The same with two weights, as [`Kernel::LowpGated`] has them.
     CodedGated { coding: Coding, k: usize, act: Activation },
     /// A lookup in a table of so many rows, in `int8`, laid out as the B of a product.
@@ -431,14 +431,14 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::SumBf16Rows => gather::sum_bf16_rows(call),
             Kernel::Bf16Attend(op) => attend::attend((op, true), call, scratch),
             Kernel::Bf16WeightGrad => linear::bf16_weight_grad(call),
-            Kernel::Product(after) => linear::linear(*after, call, scratch),
-            Kernel::LowpProduct { format, k, after, output } => {
-                linear::lowp_product(*format, *k, *after, *output, call);
+            Kernel::Product(epilogue) => linear::linear(*epilogue, call, scratch),
+            Kernel::LowpProduct { format, k, epilogue, output } => {
+                linear::lowp_product(*format, *k, *epilogue, *output, call);
             }
             Kernel::LowpGated { format, k, act, output } => {
                 gated::lowp(*format, *k, *act, *output, call);
             }
-            Kernel::CodedProduct { coding, k, after } => coded::product(*coding, *k, *after, call),
+            Kernel::CodedProduct { coding, k, epilogue } => coded::product(*coding, *k, *epilogue, call),
             Kernel::CodedGated { coding, k, act } => gated::coded(*coding, *k, *act, call),
             Kernel::Int8Lookup { op, words } => coded::int8_lookup(op, *words, call),
             Kernel::TableLookup { op, words } => coded::table_lookup(op, *words, call),
@@ -459,7 +459,7 @@ unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
             Op::Sinusoid(op) => position::sinusoid(op, call),
             Op::Lookup(op) => gather::lookup(op, call),
             Op::LookupGrad(op) => gather::lookup_grad(op, call),
-            Op::Linear(_) | Op::LinearInputGrad(_) => linear::linear(After::Nothing, call, scratch),
+            Op::Linear(_) | Op::LinearInputGrad(_) => linear::linear(EpilogueKind::Nothing, call, scratch),
             Op::LinearWeightGrad(_) => linear::linear_weight_grad(call, scratch),
             Op::Add(_) => map::map_two(call, map::Sum),
             Op::Mul(_) => map::map_two(call, map::Multiply),

@@ -17,7 +17,7 @@ use super::layout::{Life, lines, place};
 use super::precision::Choice;
 use super::step::{Count, Home, Slot, SlotId, Step};
 use crate::gemm::Packed;
-use crate::kernels::{Access, After, Kernel, OutputFormat, Packs, Reads, Work, needs};
+use crate::kernels::{Access, EpilogueKind, Kernel, OutputFormat, Packs, Reads, Work, needs};
 use crate::lowp::{Format, Operand, RowFormat};
 
 mod lowp;
@@ -301,16 +301,16 @@ impl<'a> Draft<'a> {
         let needs = needs(&node.op, &shapes, self.capacity);
         self.scratch = self.scratch.max(needs.scratch);
         let bent = fused.and_then(|fused| fused.other).filter(|other| self.kept.contains(other));
-        let after = match fused.map_or(After::Nothing, |fused| fused.after) {
-            After::Derivative(act) if bent.is_some() => After::DerivativeBf16(act),
-            after => after,
+        let epilogue = match fused.map_or(EpilogueKind::Nothing, |fused| fused.epilogue) {
+            EpilogueKind::Derivative(act) if bent.is_some() => EpilogueKind::DerivativeBf16(act),
+            epilogue => epilogue,
         };
-        let (mut step, mut inputs) = if let (Some(gate), After::Gate(act)) = (gate, after) {
+        let (mut step, mut inputs) = if let (Some(gate), EpilogueKind::Gate(act)) = (gate, epilogue) {
             self.gated(gate, node, act)
-        } else if let Some(narrow) = self.narrow(node, after) {
+        } else if let Some(narrow) = self.narrow(node, epilogue) {
             narrow
         } else if fused.is_some() {
-            (Step::new(Kernel::Product(after), needs.work), self.inputs(node, &needs.reads))
+            (Step::new(Kernel::Product(epilogue), needs.work), self.inputs(node, &needs.reads))
         } else {
             let kernel = match &node.op {
                 Op::Attend(op) if self.halves.contains_key(&node.inputs[0]) => Kernel::Bf16Attend(*op),

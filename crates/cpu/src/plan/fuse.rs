@@ -9,12 +9,12 @@ use std::collections::{HashMap, HashSet};
 
 use glassformer_graph::{Graph, Node, Op, Origin, Value};
 
-use crate::kernels::After;
+use crate::kernels::EpilogueKind;
 
 /// A product with what follows it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fused {
-    pub after: After,
+    pub epilogue: EpilogueKind,
     /// The further input.
     pub other: Option<Value>,
     /// What both give together.
@@ -62,7 +62,7 @@ impl Fusions {
 
     /// The product that is the gate of `product`, which comes before it.
     fn gate_of(&self, graph: &Graph, product: usize, fused: &Fused) -> Option<usize> {
-        let (After::Gate(_), Some(value)) = (fused.after, fused.other) else { return None };
+        let (EpilogueKind::Gate(_), Some(value)) = (fused.epilogue, fused.other) else { return None };
         let Origin::Node(gate, _) = graph.info(value).origin else { return None };
         let (gate, nodes) = (gate.0, graph.nodes());
         let (this, that) = (&nodes[product], &nodes[gate]);
@@ -115,14 +115,14 @@ fn readers(graph: &Graph) -> HashMap<Value, Readers> {
 
 /// What `node` does to the product `value`, if a product can do that.
 fn joined(value: Value, node: &Node) -> Option<Fused> {
-    let (after, other) = match (&node.op, &node.inputs[..]) {
-        (Op::Activate(op), _) => (After::Activate(op.act), None),
-        (Op::Add(_), &[a, b]) => (After::Add, Some(if a == value { b } else { a })),
-        (Op::Gate(op), &[gate, up]) if up == value => (After::Gate(op.act), Some(gate)),
+    let (epilogue, other) = match (&node.op, &node.inputs[..]) {
+        (Op::Activate(op), _) => (EpilogueKind::Activate(op.act), None),
+        (Op::Add(_), &[a, b]) => (EpilogueKind::Add, Some(if a == value { b } else { a })),
+        (Op::Gate(op), &[gate, up]) if up == value => (EpilogueKind::Gate(op.act), Some(gate)),
         (Op::ActivateGrad(op), &[bent, dy]) if dy == value && bent != value => {
-            (After::Derivative(op.act), Some(bent))
+            (EpilogueKind::Derivative(op.act), Some(bent))
         }
         _ => return None,
     };
-    node.outputs.first().map(|&output| Fused { after, other, output })
+    node.outputs.first().map(|&output| Fused { epilogue, other, output })
 }

@@ -10,7 +10,7 @@ use super::super::constants::Wanted;
 use super::super::fuse::{Fused, Fusions};
 use super::super::precision::{About, Held, Rule};
 use super::{Contents, Draft, HALVES, Life};
-use crate::kernels::{After, Kernel, OutputFormat, Work};
+use crate::kernels::{EpilogueKind, Kernel, OutputFormat, Work};
 use crate::lowp::{Format, Operand, OperandPacker, RowFormat, Table, Weight, coded};
 use crate::plan::step::{Count, SlotId, Step};
 
@@ -21,7 +21,7 @@ const LINES: usize = 16;
 
 impl Draft<'_> {
     /// The step of `node` with low-precision numbers, and its inputs, where it is a product that is not done in `f32`.
-    pub(super) fn narrow(&mut self, node: &Node, after: After) -> Option<(Step, Vec<SlotId>)> {
+    pub(super) fn narrow(&mut self, node: &Node, epilogue: EpilogueKind) -> Option<(Step, Vec<SlotId>)> {
         if let Op::Lookup(op) = node.op {
             return self.int8_lookup(node, op);
         }
@@ -34,7 +34,7 @@ impl Draft<'_> {
         if let Op::Linear(_) = node.op
             && let Held::Coded(coding) = self.held(node.inputs[1], Rule::of)
         {
-            return Some(self.coded(node, coding, after));
+            return Some(self.coded(node, coding, epilogue));
         }
         let turn = match node.op {
             Op::Linear(_) => Operand::BTransposed,
@@ -49,7 +49,7 @@ impl Draft<'_> {
             .into_iter()
             .chain(bias)
             .collect();
-        let kernel = Kernel::LowpProduct { format, k, after, output: OutputFormat::F32 };
+        let kernel = Kernel::LowpProduct { format, k, epilogue, output: OutputFormat::F32 };
         Some((Step::new(kernel, Work::Lowp { k }), inputs))
     }
 
@@ -121,7 +121,8 @@ impl Draft<'_> {
                     if self.reads_halves(nodes[node.0].inputs[0], &nodes[node.0]));
             let bent = nodes[activate].outputs[0];
             if narrow_back && self.reads_halves(x, node) && self.format_of(bent, fusions).is_some() {
-                let fused = Fused { after: After::ActivateAndKeep(op.act), other: None, output: bent };
+                let fused =
+                    Fused { epilogue: EpilogueKind::ActivateAndKeep(op.act), other: None, output: bent };
                 fusions.products.insert(product, fused);
                 fusions.done.insert(activate);
                 self.kept.insert(value);
@@ -220,9 +221,9 @@ impl Draft<'_> {
     }
 
     /// The step of a product whose weight is in few bits, and what it reads.
-    fn coded(&mut self, node: &Node, coding: Coding, after: After) -> (Step, Vec<SlotId>) {
+    fn coded(&mut self, node: &Node, coding: Coding, epilogue: EpilogueKind) -> (Step, Vec<SlotId>) {
         let k = self.graph.shape(node.inputs[0]).width;
-        let step = Step::new(Kernel::CodedProduct { coding, k, after }, Work::Lowp { k });
+        let step = Step::new(Kernel::CodedProduct { coding, k, epilogue }, Work::Lowp { k });
         let weight = self.coded_constant(node.inputs[1], coding);
         let bias = node.inputs.get(2).map(|&bias| self.value(bias));
         let x = self.narrowed(node.inputs[0], RowFormat::Coded);
