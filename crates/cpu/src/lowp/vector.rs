@@ -20,7 +20,7 @@ mod scalar;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-/// Sixteen sums, and what they are made of.
+/// Sixteen sums of four bytes in registers, and what they are made of.
 trait Step: Copy {
     /// How many times as wide as A it wants A: see [`left`].
     const WIDER: usize = 1;
@@ -33,13 +33,22 @@ trait Step: Copy {
     ///
     /// # Safety
     /// The machine has the instructions; `from` is valid for reads of sixteen words, aligned to 64 bytes.
-    unsafe fn load(from: *const f32) -> Self;
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> Self {
+        const { assert!(size_of::<Self>() == LINE, "sixteen sums of four bytes") };
+        // SAFETY: the caller's promise; sums are registers, of which any bits are a value.
+        unsafe { from.cast::<Self>().read() }
+    }
 
     /// Sums to begin with.
     ///
     /// # Safety
     /// The machine has the instructions.
-    unsafe fn zero() -> Self;
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: as above.
+        unsafe { std::mem::zeroed() }
+    }
 
     /// The sums, corrected for the 128 that was added to A. `shift` is for sixteen columns.
     ///
@@ -66,7 +75,11 @@ trait Step: Copy {
 
     /// # Safety
     /// As for [`Step::load`], for writes.
-    unsafe fn store(self, to: *mut f32);
+    #[inline(always)]
+    unsafe fn store(self, to: *mut f32) {
+        // SAFETY: the caller's promise.
+        unsafe { to.cast::<Self>().write(self) };
+    }
 }
 
 /// Room for A of a patch as [`left`] makes it: a block of k of sixteen rows of integers, in sixteen bits each.

@@ -5,9 +5,8 @@ use super::{Patch, Step, rows, steps_alone};
 use crate::lowp::neon::{Fours, Pairs, Sdot};
 use crate::lowp::{Dot, Format};
 use std::arch::aarch64::{
-    float32x4_t, int8x16_t, int32x4_t, vandq_u32, vdupq_n_f32, vdupq_n_s32, vdupq_n_u32, vfmaq_f32,
-    vld1q_f32, vld1q_s8, vld1q_s32, vld1q_u32, vreinterpretq_f32_u32, vreinterpretq_s8_u32, vshlq_n_u32,
-    vst1q_f32, vst1q_s32,
+    float32x4_t, int8x16_t, int32x4_t, vandq_u32, vdupq_n_f32, vdupq_n_u32, vfmaq_f32, vld1q_s8, vld1q_u32,
+    vreinterpretq_f32_u32, vreinterpretq_s8_u32, vshlq_n_u32,
 };
 use std::marker::PhantomData;
 
@@ -70,20 +69,6 @@ impl Step for Widened {
     type Right = [[float32x4_t; 2]; 4];
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe {
-            [vld1q_f32(from), vld1q_f32(from.add(4)), vld1q_f32(from.add(8)), vld1q_f32(from.add(12))]
-        })
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { [vdupq_n_f32(0.0); 4] })
-    }
-
-    #[inline(always)]
     unsafe fn left(from: *const u32) -> [float32x4_t; 2] {
         // SAFETY: the caller's promise.
         let word = unsafe { *from };
@@ -116,14 +101,6 @@ impl Step for Widened {
         }
         self
     }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        for q in 0..4 {
-            // SAFETY: the caller's promise.
-            unsafe { vst1q_f32(to.add(4 * q), self.0[q]) };
-        }
-    }
 }
 
 /// Four registers of integer sums.
@@ -133,21 +110,6 @@ struct Integers<F>([int32x4_t; 4], PhantomData<F>);
 impl<F: Fours> Step for Integers<F> {
     type Left = int8x16_t;
     type Right = [int8x16_t; 4];
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let quarter = |at: usize| vld1q_s32(from.add(at).cast());
-            Self([quarter(0), quarter(4), quarter(8), quarter(12)], PhantomData)
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { [vdupq_n_s32(0); 4] }, PhantomData)
-    }
 
     #[inline(always)]
     unsafe fn left(from: *const u32) -> int8x16_t {
@@ -171,13 +133,5 @@ impl<F: Fours> Step for Integers<F> {
             self.0[q] = unsafe { F::add(self.0[q], left, right[q]) };
         }
         self
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        for q in 0..4 {
-            // SAFETY: the caller's promise.
-            unsafe { vst1q_s32(to.add(4 * q).cast(), self.0[q]) };
-        }
     }
 }

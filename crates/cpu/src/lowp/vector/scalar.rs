@@ -16,15 +16,6 @@ impl Step for Widened {
     type Left = [f32; 2];
     type Right = [u32; LINES];
 
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { *from.cast() })
-    }
-
-    unsafe fn zero() -> Self {
-        Self([0.0; LINES])
-    }
-
     unsafe fn left(from: *const u32) -> [f32; 2] {
         // SAFETY: the caller's promise.
         halves(unsafe { *from })
@@ -43,11 +34,6 @@ impl Step for Widened {
         }
         self
     }
-
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { *to.cast() = self.0 };
-    }
 }
 
 /// Sums of integers.
@@ -57,15 +43,6 @@ pub(super) struct Integers([i32; LINES]);
 impl Step for Integers {
     type Left = [i8; 4];
     type Right = [[i8; 4]; LINES];
-
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { *from.cast() })
-    }
-
-    unsafe fn zero() -> Self {
-        Self([0; LINES])
-    }
 
     unsafe fn left(from: *const u32) -> [i8; 4] {
         // SAFETY: the caller's promise.
@@ -84,10 +61,5 @@ impl Step for Integers {
             }
         }
         self
-    }
-
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { *to.cast() = self.0 };
     }
 }

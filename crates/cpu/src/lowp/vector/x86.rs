@@ -6,13 +6,11 @@ use crate::lowp::prefetch::Prefetcher;
 use crate::lowp::{Dot, Format};
 use std::arch::x86_64::{
     __m256, __m256i, __m512, __m512bh, __m512i, _mm256_abs_epi8, _mm256_add_epi32, _mm256_and_si256,
-    _mm256_castsi256_ps, _mm256_dpbusd_avx_epi32, _mm256_fmadd_ps, _mm256_load_ps, _mm256_load_si256,
-    _mm256_madd_epi16, _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps,
-    _mm256_setzero_ps, _mm256_setzero_si256, _mm256_sign_epi8, _mm256_slli_epi32, _mm256_store_ps,
-    _mm256_store_si256, _mm512_add_epi32, _mm512_and_si512, _mm512_castsi512_ps, _mm512_dpbf16_ps,
-    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_load_ps, _mm512_load_si512, _mm512_madd_epi16,
-    _mm512_set1_epi32, _mm512_set1_ps, _mm512_setzero_ps, _mm512_setzero_si512, _mm512_slli_epi16,
-    _mm512_slli_epi32, _mm512_srai_epi16, _mm512_store_ps, _mm512_store_si512,
+    _mm256_castsi256_ps, _mm256_dpbusd_avx_epi32, _mm256_fmadd_ps, _mm256_load_si256, _mm256_madd_epi16,
+    _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps, _mm256_sign_epi8,
+    _mm256_slli_epi32, _mm512_add_epi32, _mm512_and_si512, _mm512_castsi512_ps, _mm512_dpbf16_ps,
+    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_load_si512, _mm512_madd_epi16, _mm512_set1_epi32,
+    _mm512_set1_ps, _mm512_slli_epi16, _mm512_slli_epi32, _mm512_srai_epi16,
 };
 
 /// # Safety
@@ -127,18 +125,6 @@ impl Step for Widened2 {
     type Right = [[__m256; 2]; 2];
 
     #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { [_mm256_load_ps(from), _mm256_load_ps(from.add(8))] })
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { [_mm256_setzero_ps(); 2] })
-    }
-
-    #[inline(always)]
     unsafe fn left(from: *const u32) -> [__m256; 2] {
         // SAFETY: the caller's promise.
         unsafe {
@@ -174,15 +160,6 @@ impl Step for Widened2 {
             Self([half(0), half(1)])
         }
     }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            _mm256_store_ps(to, self.0[0]);
-            _mm256_store_ps(to.add(8), self.0[1]);
-        }
-    }
 }
 
 /// The same with one register.
@@ -192,18 +169,6 @@ struct Widened512(__m512);
 impl Step for Widened512 {
     type Left = [__m512; 2];
     type Right = [__m512; 2];
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_load_ps(from) })
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_setzero_ps() })
-    }
 
     #[inline(always)]
     unsafe fn left(from: *const u32) -> [__m512; 2] {
@@ -232,12 +197,6 @@ impl Step for Widened512 {
         // SAFETY: the caller's promise.
         Self(unsafe { _mm512_fmadd_ps(left[1], right[1], _mm512_fmadd_ps(left[0], right[0], self.0)) })
     }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_store_ps(to, self.0) };
-    }
 }
 
 /// `vdpbf16ps`: pairs of `bf16` at once.
@@ -247,18 +206,6 @@ struct Pairs(__m512);
 impl Step for Pairs {
     type Left = __m512i;
     type Right = __m512i;
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_load_ps(from) })
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_setzero_ps() })
-    }
 
     #[inline(always)]
     unsafe fn left(from: *const u32) -> __m512i {
@@ -280,12 +227,6 @@ impl Step for Pairs {
             Self(_mm512_dpbf16_ps(self.0, left, std::mem::transmute::<__m512i, __m512bh>(right)))
         }
     }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_store_ps(to, self.0) };
-    }
 }
 
 /// Two registers of integer sums. `vpmaddubsw` wants one side without signs, and adds pairs in sixteen bits: so A's absolute
@@ -297,18 +238,6 @@ impl Step for Signs {
     /// A, and its absolute values.
     type Left = [__m256i; 2];
     type Right = [__m256i; 2];
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { [_mm256_load_si256(from.cast()), _mm256_load_si256(from.add(8).cast())] })
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { [_mm256_setzero_si256(); 2] })
-    }
 
     #[inline(always)]
     unsafe fn left(from: *const u32) -> [__m256i; 2] {
@@ -336,15 +265,6 @@ impl Step for Signs {
             Self([half(0), half(1)])
         }
     }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe {
-            _mm256_store_si256(to.cast(), self.0[0]);
-            _mm256_store_si256(to.add(8).cast(), self.0[1]);
-        }
-    }
 }
 
 /// Integers in sixteen bits, as many as four of eight bits are: `vpmaddwd` adds a product of even places to one of odd places, so
@@ -356,18 +276,6 @@ impl Step for Words512 {
     const WIDER: usize = 2;
     type Left = [__m512i; 2];
     type Right = [__m512i; 2];
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { Vnni512::load(from).0 })
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { Vnni512::zero().0 })
-    }
 
     #[inline(always)]
     unsafe fn left(from: *const u32) -> [__m512i; 2] {
@@ -392,12 +300,6 @@ impl Step for Words512 {
             Self(_mm512_add_epi32(even, _mm512_madd_epi16(left[1], right[1])))
         }
     }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { Vnni512(self.0).store(to) };
-    }
 }
 
 /// `vpdpbusd` on two registers: A was made 128 more than it is, and 128 times B is taken away at the end.
@@ -407,18 +309,6 @@ struct Vnni2([__m256i; 2]);
 impl Step for Vnni2 {
     type Left = __m256i;
     type Right = [__m256i; 2];
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { Signs::load(from).0 })
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { Signs::zero().0 })
-    }
 
     #[inline(always)]
     unsafe fn shifted(self, shift: *const i32) -> Self {
@@ -451,12 +341,6 @@ impl Step for Vnni2 {
             ])
         }
     }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { Signs(self.0).store(to) };
-    }
 }
 
 /// The same on one.
@@ -466,18 +350,6 @@ struct Vnni512(__m512i);
 impl Step for Vnni512 {
     type Left = __m512i;
     type Right = __m512i;
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_load_si512(from.cast()) })
-    }
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_setzero_si512() })
-    }
 
     #[inline(always)]
     unsafe fn shifted(self, shift: *const i32) -> Self {
@@ -501,11 +373,5 @@ impl Step for Vnni512 {
     unsafe fn add(self, left: __m512i, right: __m512i) -> Self {
         // SAFETY: the caller's promise.
         Self(unsafe { _mm512_dpbusd_epi32(self.0, left, right) })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller's promise.
-        unsafe { _mm512_store_si512(to.cast(), self.0) };
     }
 }
