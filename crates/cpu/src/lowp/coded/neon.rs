@@ -5,10 +5,9 @@
 #![allow(clippy::needless_range_loop)] // plain loops are unrolled
 
 use std::arch::aarch64::{
-    float32x4_t, int8x16_t, int16x4_t, int32x4_t, uint8x16_t, vandq_u8, vcvtq_f32_s32, vdupq_n_s32,
-    vdupq_n_u8, veorq_u8, vget_high_s8, vget_high_s16, vget_low_s8, vget_low_s16, vld1_u16, vld1q_dup_s32,
-    vld1q_s8, vld1q_u8, vmovl_s8, vmovl_s16, vorrq_u8, vreinterpretq_s8_s32, vreinterpretq_s8_u8, vshlq_n_u8,
-    vshrq_n_u8, vst1q_f32,
+    float32x4_t, int8x16_t, int32x4_t, uint8x16_t, vandq_u8, vdupq_n_s32, vdupq_n_u8, veorq_u8, vld1_u16,
+    vld1q_dup_s32, vld1q_u8, vorrq_u8, vreinterpretq_s8_s32, vreinterpretq_s8_u8, vshlq_n_u8, vshrq_n_u8,
+    vst1q_f32,
 };
 use std::arch::asm;
 use std::marker::PhantomData;
@@ -85,10 +84,6 @@ impl<F: Fours> Sums for Integers<F> {
         }
     }
 
-    /// Not measured, and so left to the machine.
-    #[inline(always)]
-    fn prefetch<const BITS: usize>(_: *const u8) {}
-
     #[inline(always)]
     unsafe fn left(from: *const u8) -> int8x16_t {
         // SAFETY: the caller's promise.
@@ -105,36 +100,11 @@ impl<F: Fours> Sums for Integers<F> {
     }
 
     #[inline(always)]
-    unsafe fn numbers(self) -> Neon {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let quarter = |q: usize| vcvtq_f32_s32(self.0[q]);
-            four([quarter(0), quarter(1), quarter(2), quarter(3)])
-        }
-    }
-
-    #[inline(always)]
     unsafe fn f16(from: *const u8) -> Neon {
         // SAFETY: the caller's promise.
         unsafe {
             let quarter = |at: usize| widen(from.add(at).cast());
             four([quarter(0), quarter(8), quarter(16), quarter(24)])
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn steps(from: *const u8) -> Neon {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let bytes = vld1q_s8(from.cast());
-            let (low, high) = (vmovl_s8(vget_low_s8(bytes)), vmovl_s8(vget_high_s8(bytes)));
-            let quarter = |words: int16x4_t| vcvtq_f32_s32(vmovl_s16(words));
-            four([
-                quarter(vget_low_s16(low)),
-                quarter(vget_high_s16(low)),
-                quarter(vget_low_s16(high)),
-                quarter(vget_high_s16(high)),
-            ])
         }
     }
 }

@@ -60,9 +60,6 @@ impl Sums for Plain {
     }
 
     #[inline(always)]
-    fn prefetch<const BITS: usize>(_: *const u8) {}
-
-    #[inline(always)]
     unsafe fn left(from: *const u8) -> [i8; 4] {
         // SAFETY: the caller's promise.
         unsafe { *from.cast() }
@@ -79,20 +76,8 @@ impl Sums for Plain {
     }
 
     #[inline(always)]
-    unsafe fn numbers(self) -> Scalar {
-        // SAFETY: an array of sixteen.
-        unsafe { Scalar::load(self.0.map(|sum| sum as f32).as_ptr()) }
-    }
-
-    #[inline(always)]
     unsafe fn f16(from: *const u8) -> Scalar {
         // SAFETY: the caller's promise.
         unsafe { Scalar::load((*from.cast::<[u16; LINES]>()).map(half::widen).as_ptr()) }
-    }
-
-    #[inline(always)]
-    unsafe fn steps(from: *const u8) -> Scalar {
-        // SAFETY: the caller's promise.
-        unsafe { Scalar::load((*from.cast::<[i8; LINES]>()).map(f32::from).as_ptr()) }
     }
 }

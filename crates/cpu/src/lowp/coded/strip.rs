@@ -7,7 +7,7 @@ use glassformer_tensor::{Base, Scales};
 
 use super::quantize::Parts;
 use super::{Item, LINE, LINES, Layout, UNIT};
-use crate::lanes::Lanes;
+use crate::lanes::{Lanes, prefetch};
 
 /// Sixteen integer sums, and what they are made of.
 pub(super) trait Sums: Copy {
@@ -30,8 +30,13 @@ pub(super) trait Sums: Copy {
     /// The machine has the instructions; the codes of sixteen steps are there, aligned to 64 bytes.
     unsafe fn codes<const BITS: usize>(from: *const u8) -> [Self::Codes; 4];
 
-    /// Asks for the codes of sixteen steps, which are read later; there may be nothing.
-    fn prefetch<const BITS: usize>(from: *const u8);
+    /// Prefetches the codes of sixteen steps. There may be nothing.
+    #[inline(always)]
+    fn prefetch<const BITS: usize>(from: *const u8) {
+        for line in 0..BITS / 2 {
+            prefetch(from.wrapping_add(line * LINE).cast());
+        }
+    }
 
     /// # Safety
     /// The machine has the instructions; four bytes are there, aligned.
@@ -43,21 +48,46 @@ pub(super) trait Sums: Copy {
     /// The machine has the instructions.
     unsafe fn add<const BITS: usize>(self, codes: Self::Codes, left: Self::Left) -> Self;
 
+    /// The sums as numbers.
+    ///
     /// # Safety
     /// The machine has the instructions.
-    unsafe fn numbers(self) -> Self::Numbers;
+    #[inline(always)]
+    unsafe fn numbers(self) -> Self::Numbers {
+        const { assert!(size_of::<Self>() == 4 * LINES, "sixteen integers") };
+        let mut numbers = [0.0; LINES];
+        // SAFETY: sums are sixteen integers, in registers or not.
+        unsafe {
+            let sums = (&raw const self).cast::<i32>();
+            for (i, number) in numbers.iter_mut().enumerate() {
+                *number = *sums.add(i) as f32;
+            }
+            Self::Numbers::load(numbers.as_ptr())
+        }
+    }
 
-    /// Sixteen halves, widened.
+    /// Sixteen `f16`, converted.
     ///
     /// # Safety
     /// The machine has the instructions; they are there, aligned to 32 bytes.
     unsafe fn f16(from: *const u8) -> Self::Numbers;
 
-    /// Sixteen bytes with signs, widened.
+    /// Sixteen signed bytes, converted.
     ///
     /// # Safety
-    /// The machine has the instructions; they are there, aligned to 16 bytes.
-    unsafe fn steps(from: *const u8) -> Self::Numbers;
+    /// The machine has the instructions; they are there.
+    #[inline(always)]
+    unsafe fn steps(from: *const u8) -> Self::Numbers {
+        let mut numbers = [0.0; LINES];
+        // SAFETY: the caller's promise.
+        unsafe {
+            let steps = from.cast::<i8>();
+            for (i, number) in numbers.iter_mut().enumerate() {
+                *number = f32::from(*steps.add(i));
+            }
+            Self::Numbers::load(numbers.as_ptr())
+        }
+    }
 }
 
 /// All rows of an item that are left from `row` on, `M` at a time, by its four panels, `P` at a time. Gives the first row that

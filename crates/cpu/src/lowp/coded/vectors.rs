@@ -39,11 +39,6 @@ impl Sums for Pairs {
     }
 
     #[inline(always)]
-    fn prefetch<const BITS: usize>(from: *const u8) {
-        prefetch::<BITS>(from);
-    }
-
-    #[inline(always)]
     unsafe fn left(from: *const u8) -> __m256i {
         // SAFETY: the caller's promise.
         unsafe { _mm256_set1_epi32(*from.cast()) }
@@ -67,37 +62,12 @@ impl Sums for Pairs {
     }
 
     #[inline(always)]
-    unsafe fn numbers(self) -> Avx2 {
-        // SAFETY: the caller's promise.
-        unsafe { two(self.0.map(|half| _mm256_cvtepi32_ps(half))) }
-    }
-
-    #[inline(always)]
     unsafe fn f16(from: *const u8) -> Avx2 {
         // SAFETY: the caller's promise.
         unsafe {
             let half = |at: usize| _mm256_cvtph_ps(_mm_load_si128(from.add(at).cast()));
             two([half(0), half(16)])
         }
-    }
-
-    #[inline(always)]
-    unsafe fn steps(from: *const u8) -> Avx2 {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let half =
-                |at: usize| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.add(at).cast())));
-            two([half(0), half(8)])
-        }
-    }
-}
-
-/// Asks for the lines of sixteen steps.
-#[inline(always)]
-fn prefetch<const BITS: usize>(from: *const u8) {
-    for line in 0..BITS / 2 {
-        // SAFETY: a hint, which reads nothing wherever it points.
-        unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(line * LINE).cast()) };
     }
 }
 
@@ -171,11 +141,6 @@ impl Sums for Vnni2 {
     }
 
     #[inline(always)]
-    fn prefetch<const BITS: usize>(from: *const u8) {
-        prefetch::<BITS>(from);
-    }
-
-    #[inline(always)]
     unsafe fn left(from: *const u8) -> __m256i {
         // SAFETY: the caller's promise.
         unsafe { Pairs::left(from) }
@@ -193,21 +158,9 @@ impl Sums for Vnni2 {
     }
 
     #[inline(always)]
-    unsafe fn numbers(self) -> Avx2 {
-        // SAFETY: the caller's promise.
-        unsafe { Pairs(self.0).numbers() }
-    }
-
-    #[inline(always)]
     unsafe fn f16(from: *const u8) -> Avx2 {
         // SAFETY: the caller's promise.
         unsafe { Pairs::f16(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn steps(from: *const u8) -> Avx2 {
-        // SAFETY: the caller's promise.
-        unsafe { Pairs::steps(from) }
     }
 }
 
@@ -257,11 +210,6 @@ impl Sums for Vnni512 {
     }
 
     #[inline(always)]
-    fn prefetch<const BITS: usize>(from: *const u8) {
-        prefetch::<BITS>(from);
-    }
-
-    #[inline(always)]
     unsafe fn left(from: *const u8) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe { _mm512_set1_epi32(*from.cast()) }
@@ -274,21 +222,9 @@ impl Sums for Vnni512 {
     }
 
     #[inline(always)]
-    unsafe fn numbers(self) -> Avx512 {
-        // SAFETY: the caller's promise.
-        unsafe { one(_mm512_cvtepi32_ps(self.0)) }
-    }
-
-    #[inline(always)]
     unsafe fn f16(from: *const u8) -> Avx512 {
         // SAFETY: the caller's promise.
         unsafe { one(_mm512_cvtph_ps(_mm256_load_si256(from.cast()))) }
-    }
-
-    #[inline(always)]
-    unsafe fn steps(from: *const u8) -> Avx512 {
-        // SAFETY: the caller's promise.
-        unsafe { one(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_load_si128(from.cast())))) }
     }
 }
 
@@ -327,11 +263,6 @@ impl Sums for Pairs512 {
     }
 
     #[inline(always)]
-    fn prefetch<const BITS: usize>(from: *const u8) {
-        prefetch::<BITS>(from);
-    }
-
-    #[inline(always)]
     unsafe fn left(from: *const u8) -> __m512i {
         // SAFETY: the caller's promise.
         unsafe { Vnni512::left(from) }
@@ -352,21 +283,9 @@ impl Sums for Pairs512 {
     }
 
     #[inline(always)]
-    unsafe fn numbers(self) -> Avx512 {
-        // SAFETY: the caller's promise.
-        unsafe { Vnni512(self.0).numbers() }
-    }
-
-    #[inline(always)]
     unsafe fn f16(from: *const u8) -> Avx512 {
         // SAFETY: the caller's promise.
         unsafe { Vnni512::f16(from) }
-    }
-
-    #[inline(always)]
-    unsafe fn steps(from: *const u8) -> Avx512 {
-        // SAFETY: the caller's promise.
-        unsafe { Vnni512::steps(from) }
     }
 }
 
