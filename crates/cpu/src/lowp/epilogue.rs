@@ -17,7 +17,7 @@ use crate::lanes::bf16::from_bf16;
 use crate::tuning::lowp::MAX_ITEM_UNITS;
 use std::ops::Range;
 
-use numbers::{Biased, Kept, Numbers, Scaled, ScaledOnto};
+use numbers::{Biased, Columns, Kept, Numbers, Scaled, ScaledOnto};
 
 #[cfg(target_arch = "x86_64")]
 mod fused;
@@ -279,10 +279,10 @@ unsafe fn convert_columns<L: Lanes, N: Numbers>(
     let (numbers, stride) = place.numbers(column, sums);
     // SAFETY: the caller's promise.
     unsafe {
-        let columns = N::columns::<L>(place, column + at, some);
+        let columns = Columns::<L>::of::<N>(place, column + at, some);
         for row in rows {
             let sums = sums.cast::<f32>().add(row * place.width + at);
-            let x = N::at(place, columns, sums, row, column + at, some);
+            let x = columns.numbers::<N>(place, sums, row, column + at, some);
             x.store_first(numbers.add(row * stride + at), some);
         }
     }

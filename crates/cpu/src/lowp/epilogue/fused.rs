@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use super::numbers::{Biased, Kept, Numbers, Scaled, ScaledOnto};
+use super::numbers::{Biased, Columns, Kept, Numbers, Scaled, ScaledOnto};
 use super::{Conversion, Finish, Place, Rows, is_f32};
 use crate::epilogue::{Combine, Epilogue, Gated, Store, Sum, Two};
 use crate::lanes::activation::{ActivationFn, with_activation};
@@ -63,12 +63,13 @@ unsafe fn square<N: Numbers, A: Applied, const FAR: bool>(
     let (numbers, stride) = place.numbers(column, sums);
     // SAFETY: the caller's promise.
     unsafe {
-        let columns = [N::columns(place, column, LINES), N::columns(place, column + LINES, LINES)];
+        let left = Columns::<Avx512>::of::<N>(place, column, LINES);
+        let right = Columns::<Avx512>::of::<N>(place, column + LINES, LINES);
         for row in from..to {
             let sums = sums.cast::<f32>().add(row * 2 * LINES);
             let to = numbers.add(row * stride);
-            for (columns, at) in columns.into_iter().zip([0, LINES]) {
-                let x = N::at::<Avx512>(place, columns, sums.add(at), row, column + at, LINES);
+            for (columns, at) in [(left, 0), (right, LINES)] {
+                let x = columns.numbers::<N>(place, sums.add(at), row, column + at, LINES);
                 let x = A::at(x, place, row, column + at);
                 if FAR { x.store_far(to.add(at)) } else { x.store(to.add(at)) }
             }

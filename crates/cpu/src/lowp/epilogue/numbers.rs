@@ -1,31 +1,13 @@
 //! How the sums of a row become its numbers.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
-use super::Place;
+use super::{Conversion, Place};
 use crate::lanes::Lanes;
 use crate::lowp::LINES;
 
-/// How sums become numbers.
+/// A conversion that is known when a function is compiled.
 pub(super) trait Numbers {
-    /// What sixteen columns have in common in all rows, of which the first `some` count, from column `at` of the place on: a factor, and
-    /// what is added.
-    ///
-    /// # Safety
-    /// As [`Rows`](super::Rows) says.
-    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2];
-
-    /// The numbers of a row there.
-    ///
-    /// # Safety
-    /// As [`Rows`](super::Rows) says; the columns are these.
-    unsafe fn at<L: Lanes>(
-        place: &Place,
-        columns: [L; 2],
-        sums: *const f32,
-        row: usize,
-        at: usize,
-        some: usize,
-    ) -> L;
+    const CONVERSION: Conversion;
 }
 
 pub(super) struct Kept;
@@ -33,111 +15,79 @@ pub(super) struct Biased;
 pub(super) struct Scaled;
 pub(super) struct ScaledOnto;
 
-/// The bias of sixteen columns.
-///
-/// # Safety
-/// As [`Rows`](super::Rows) says.
-#[inline(always)]
-unsafe fn bias<L: Lanes>(place: &Place, at: usize, some: usize) -> L {
-    // SAFETY: the caller's promise.
-    unsafe { L::load_first(place.bias.add(at), some) }
-}
-
-/// The scales of sixteen columns.
-///
-/// # Safety
-/// As [`Rows`](super::Rows) says.
-#[inline(always)]
-unsafe fn scales<L: Lanes>(place: &Place, at: usize, some: usize) -> L {
-    // SAFETY: the caller's promise.
-    unsafe { L::load_first(place.scales[1].add(at), some) }
-}
-
-/// What integers of a row are multiplied by, where columns have these scales.
-///
-/// # Safety
-/// As [`Rows`](super::Rows) says.
-#[inline(always)]
-unsafe fn factor<L: Lanes>(place: &Place, row: usize, scales: L) -> L {
-    // SAFETY: the caller's promise.
-    unsafe { L::splat(*place.scales[0].add(row)) * scales }
-}
-
 impl Numbers for Kept {
-    #[inline(always)]
-    unsafe fn columns<L: Lanes>(_: &Place, _: usize, _: usize) -> [L; 2] {
-        // SAFETY: the caller's promise.
-        [unsafe { L::zero() }; 2]
-    }
-
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(_: &Place, _: [L; 2], sums: *const f32, _: usize, _: usize, _: usize) -> L {
-        // SAFETY: the caller's promise.
-        unsafe { L::load(sums) }
-    }
+    const CONVERSION: Conversion = Conversion::Keep;
 }
 
 impl Numbers for Biased {
-    #[inline(always)]
-    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [L::zero(), bias(place, at, some)] }
-    }
-
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(
-        _: &Place,
-        [_, bias]: [L; 2],
-        sums: *const f32,
-        _: usize,
-        _: usize,
-        _: usize,
-    ) -> L {
-        // SAFETY: the caller's promise.
-        unsafe { L::load(sums) + bias }
-    }
+    const CONVERSION: Conversion = Conversion::Add;
 }
 
 impl Numbers for Scaled {
-    #[inline(always)]
-    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [scales(place, at, some), bias(place, at, some)] }
-    }
-
-    #[inline(always)]
-    unsafe fn at<L: Lanes>(
-        place: &Place,
-        [scales, bias]: [L; 2],
-        sums: *const f32,
-        row: usize,
-        _: usize,
-        _: usize,
-    ) -> L {
-        // SAFETY: the caller's promise.
-        unsafe { integers::<L>(sums).fused(factor(place, row, scales), bias) }
-    }
+    const CONVERSION: Conversion = Conversion::Scale;
 }
 
 impl Numbers for ScaledOnto {
+    const CONVERSION: Conversion = Conversion::ScaleOnto;
+}
+
+/// What sixteen columns have in common in all rows.
+#[derive(Clone, Copy)]
+pub(super) struct Columns<L> {
+    scales: L,
+    bias: L,
+}
+
+impl<L: Lanes> Columns<L> {
+    /// Of the columns from `at` of the place on, of which the first `some` count.
+    ///
+    /// # Safety
+    /// As [`Rows`](super::Rows) says.
     #[inline(always)]
-    unsafe fn columns<L: Lanes>(place: &Place, at: usize, some: usize) -> [L; 2] {
-        // SAFETY: the caller's promise.
-        unsafe { [scales(place, at, some), L::zero()] }
+    pub unsafe fn of<N: Numbers>(place: &Place, at: usize, some: usize) -> Self {
+        // SAFETY: the caller's promise; scales are there with integers.
+        unsafe {
+            let mut columns = Self { scales: L::zero(), bias: L::zero() };
+            if matches!(N::CONVERSION, Conversion::Scale | Conversion::ScaleOnto) {
+                columns.scales = L::load_first(place.scales[1].add(at), some);
+            }
+            if matches!(N::CONVERSION, Conversion::Add | Conversion::Scale) {
+                columns.bias = L::load_first(place.bias.add(at), some);
+            }
+            columns
+        }
     }
 
+    /// The numbers of a row in these columns.
+    ///
+    /// # Safety
+    /// As [`Rows`](super::Rows) says; the columns are those from `at` on.
     #[inline(always)]
-    unsafe fn at<L: Lanes>(
+    pub unsafe fn numbers<N: Numbers>(
+        self,
         place: &Place,
-        [scales, _]: [L; 2],
         sums: *const f32,
         row: usize,
         at: usize,
         some: usize,
     ) -> L {
-        let c = place.region.c.wrapping_add(row * place.region.stride + at);
         // SAFETY: the caller's promise.
-        unsafe { integers::<L>(sums).fused(factor(place, row, scales), L::load_first(c, some)) }
+        unsafe {
+            match N::CONVERSION {
+                Conversion::Keep => L::load(sums),
+                Conversion::Add => L::load(sums) + self.bias,
+                Conversion::Scale | Conversion::ScaleOnto => {
+                    let factor = L::splat(*place.scales[0].add(row)) * self.scales;
+                    let onto = if matches!(N::CONVERSION, Conversion::Scale) {
+                        self.bias
+                    } else {
+                        let c = place.region.c.wrapping_add(row * place.region.stride + at);
+                        L::load_first(c, some)
+                    };
+                    integers::<L>(sums).fused(factor, onto)
+                }
+            }
+        }
     }
 }
 
