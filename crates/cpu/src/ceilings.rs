@@ -182,12 +182,12 @@ mod tests {
         assert!(multiply_adds(Isa::best(), &team) > 0.0);
         assert!(reading(Isa::best(), &team, &vec![0.0; 4096], 2) > 0.0);
         for dot in Dot::available() {
-            let [halves, integers, codes] = Format::ALL.map(|format| lowp(dot, format, &team));
-            assert_eq!(halves.is_some(), matches!(dot, Dot::Avx512Dot | Dot::Amx), "{dot}");
+            let [bf16, integers, codes] = Format::ALL.map(|format| lowp(dot, format, &team));
+            assert_eq!(bf16.is_some(), matches!(dot, Dot::Avx512Dot | Dot::Amx), "{dot}");
             let no_integers = matches!(dot, Dot::Scalar | Dot::Neon | Dot::Avx2 | Dot::Avx512);
             assert_eq!(integers.is_none(), no_integers, "{dot}");
             assert_eq!(codes.is_none(), no_integers, "{dot}");
-            assert!([halves, integers, codes].into_iter().flatten().all(|rate| rate > 0.0), "{dot}");
+            assert!([bf16, integers, codes].into_iter().flatten().all(|rate| rate > 0.0), "{dot}");
         }
     }
 }

@@ -74,7 +74,7 @@ impl Team {
             return task(&Worker::new(0, 1, shared));
         }
         shared.tickets.0.store(0, Relaxed);
-        shared.reached.iter().chain(&shared.dealt).for_each(|counter| counter.0.store(0, Relaxed));
+        shared.reached.iter().chain(&shared.owned).for_each(|counter| counter.0.store(0, Relaxed));
         shared.unfinished.0.store(job.count - 1, Relaxed);
         let finished = shared.finish.epoch();
         shared.job.store(ptr::from_ref(&job).cast::<Job<'static>>().cast_mut(), Relaxed);
@@ -119,13 +119,13 @@ pub struct Worker<'a> {
     ticket: Cell<usize>,
     /// The items in the shares that this worker has left behind.
     passed: Cell<usize>,
-    /// The items of each worker in the deals that this one has left behind.
-    dealt: Cell<usize>,
+    /// The items of each worker of the shares by owner that this one has left behind.
+    owned: Cell<usize>,
 }
 
 impl<'a> Worker<'a> {
     fn new(index: usize, count: usize, shared: &'a Shared) -> Self {
-        Self { index, count, shared, ticket: Cell::new(0), passed: Cell::new(0), dealt: Cell::new(0) }
+        Self { index, count, shared, ticket: Cell::new(0), passed: Cell::new(0), owned: Cell::new(0) }
     }
 
     /// Waits until every worker is here. What one wrote before it, all can read after it.
@@ -170,21 +170,21 @@ impl<'a> Worker<'a> {
     /// does its own in order, and then those that another has not come to. For items of which the next one should be where the last one
     /// was.
     ///
-    /// There is no barrier at its end, and every worker must come to the same deals, as with [`Worker::share`].
+    /// There is no barrier at its end, and every worker must come to the same shares, as with [`Worker::share`].
     pub fn share_by_owner(&self, each: usize, mut work: impl FnMut(usize, usize)) {
         if self.count == 1 {
             return (0..each).for_each(|item| work(0, item));
         }
-        // Whoever left the deal before has seen every counter at its end, so none is below the beginning of this one.
-        let first = self.dealt.get();
+        // Whoever left the share before has seen every counter at its end, so none is below the beginning of this one.
+        let first = self.owned.get();
         let end = first + each;
         for owner in (self.index..self.count).chain(0..self.index) {
             let next = |item: usize| (item < end).then_some(item + 1);
-            while let Ok(item) = self.shared.dealt[owner].0.fetch_update(Relaxed, Relaxed, next) {
+            while let Ok(item) = self.shared.owned[owner].0.fetch_update(Relaxed, Relaxed, next) {
                 work(owner, item - first);
             }
         }
-        self.dealt.set(end);
+        self.owned.set(end);
     }
 
     /// The same as [`Worker::share`], where an item needs what the one `lag` before it wrote: it begins when that one is done, and all before that.
@@ -248,8 +248,8 @@ struct Shared {
     tickets: Apart<AtomicUsize>,
     /// What each worker has come to, at least, in the shares where others may wait for it: a ticket.
     reached: Vec<Apart<AtomicUsize>>,
-    /// How many items of each worker were begun, counted over all deals of the run.
-    dealt: Vec<Apart<AtomicUsize>>,
+    /// How many items of each worker were begun, counted over all shares by owner of the run.
+    owned: Vec<Apart<AtomicUsize>>,
     unfinished: Apart<AtomicUsize>,
 }
 
@@ -258,7 +258,7 @@ impl Shared {
         Self {
             roomy,
             reached: (0..threads).map(|_| Apart::default()).collect(),
-            dealt: (0..threads).map(|_| Apart::default()).collect(),
+            owned: (0..threads).map(|_| Apart::default()).collect(),
             job: AtomicPtr::new(ptr::null_mut()),
             start: Gate::default(),
             finish: Gate::default(),

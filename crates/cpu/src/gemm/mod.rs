@@ -132,15 +132,15 @@ impl Gemm {
         if self.rows <= FEW_ROWS {
             return Cut { down: 1, across: slivers.min(enough) };
         }
-        let bands = self.rows.div_ceil(ROW_BLOCK);
-        let narrowest = match (self.k <= MAX_DEPTH, self.a.column == 1) {
+        let row_blocks = self.rows.div_ceil(ROW_BLOCK);
+        let fewest = match (self.k <= MAX_DEPTH, self.a.column == 1) {
             (true, _) => MIN_TILE_SLIVERS[0],
             (false, true) => MIN_TILE_SLIVERS[1],
             (false, false) => MIN_TILE_SLIVERS[2],
         };
-        let across = if workers == 1 { 1 } else { enough.div_ceil(bands).min(slivers.div_ceil(narrowest)) };
+        let across = if workers == 1 { 1 } else { enough.div_ceil(row_blocks).min(slivers.div_ceil(fewest)) };
         let lowest = self.rows.div_ceil(MIN_TILE_ROWS);
-        let down = bands.max(workers.div_ceil(across).min(lowest));
+        let down = row_blocks.max(workers.div_ceil(across).min(lowest));
         // A few tiles are as many for each worker, if their rows can be.
         let is_even = down * across >= enough || across.is_multiple_of(workers);
         Cut { down: if is_even { down } else { down.next_multiple_of(workers).min(lowest) }, across }

@@ -42,7 +42,7 @@ pub(super) unsafe fn pack<L: Registers>(a: Matrix, rows: usize, strips: &Strips)
         if a.column == 1 {
             L::enter(
                 #[inline(always)]
-                || turn::<L>(a, rows, strips),
+                || transpose::<L>(a, rows, strips),
             );
         } else {
             L::enter(
@@ -58,7 +58,7 @@ pub(super) unsafe fn pack<L: Registers>(a: Matrix, rows: usize, strips: &Strips)
 /// # Safety
 /// As for [`pack`].
 #[inline(always)]
-unsafe fn turn<L: Registers>(a: Matrix, rows: usize, strips: &Strips) {
+unsafe fn transpose<L: Registers>(a: Matrix, rows: usize, strips: &Strips) {
     for strip in 0..strips.count {
         let rows = strips.rows(strip, rows);
         // SAFETY: the caller's promise; sixteen steps of eight rows are read and written where there are as many.

@@ -34,7 +34,7 @@ mod top_k;
 
 pub(crate) use attend::has_narrow_grad;
 pub(crate) use linear::{EpilogueKind, OutputFormat, Packs};
-pub(crate) use top_k::leaders;
+pub(crate) use top_k::top_k as leaders;
 
 /// What a step does.
 #[derive(Clone, Debug)]
@@ -443,7 +443,7 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::Int8Lookup { op, words } => coded::int8_lookup(op, *words, call),
             Kernel::TableLookup { op, words } => coded::table_lookup(op, *words, call),
             Kernel::CodedLookup { op, coding, words } => coded::lookup(op, *coding, *words, call),
-            Kernel::Angles(op) => position::turns(op, call),
+            Kernel::Angles(op) => position::angles(op, call),
             Kernel::Copy => map::copy(call),
         }
     }

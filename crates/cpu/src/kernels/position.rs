@@ -70,7 +70,7 @@ fn with_direction(op: &Rotate, sine: f32) -> f32 {
 ///
 /// # Safety
 /// As [`Call`] says; no input.
-pub(super) unsafe fn turns(op: &Rotate, call: Call<'_>) {
+pub(super) unsafe fn angles(op: &Rotate, call: Call<'_>) {
     let y = call.outputs[0];
     // A sine costs about as much as sixteen other numbers.
     over_rows(call.worker, y.rows, y.width * LANES, |rows| {

@@ -18,7 +18,7 @@ const SLACK: f32 = 8.0;
 ///
 /// # Safety
 /// The machine has `isa`.
-pub(crate) unsafe fn leaders(isa: Isa, ask: Ask, row: &[f32], found: &mut [(f32, u32)]) -> f64 {
+pub(crate) unsafe fn top_k(isa: Isa, ask: Ask, row: &[f32], found: &mut [(f32, u32)]) -> f64 {
     // SAFETY: the caller's promise.
     let (plain, sum) = unsafe {
         match ask.sum {
@@ -128,7 +128,7 @@ mod tests {
                 let mut found = vec![(f32::NEG_INFINITY, 0); expected.each];
                 for isa in Isa::available() {
                     // SAFETY: `isa` is available.
-                    let sum = unsafe { leaders(isa, ask, &row, &mut found) };
+                    let sum = unsafe { top_k(isa, ask, &row, &mut found) };
                     assert_eq!(found, expected.found, "{isa}, {most} of {width}");
                     assert!((sum - expected.sums[0]).abs() < 1e-5, "{isa}, {width}: {sum}");
                 }
@@ -147,7 +147,7 @@ mod tests {
                 let ask = Ask { most: 1, sum: Sum::LogExp };
                 // SAFETY: `isa` is available.
                 let [sum, none] = [rising.clone(), vec![f32::NEG_INFINITY; width]]
-                    .map(|row| unsafe { leaders(isa, ask, &row, &mut [(0.0, 0)]) });
+                    .map(|row| unsafe { top_k(isa, ask, &row, &mut [(0.0, 0)]) });
                 assert!((sum - expected).abs() < 1e-5, "{isa}, {width}: {sum} instead of {expected}");
                 assert_eq!(none, f64::NEG_INFINITY, "{isa}, {width}");
             }
@@ -163,7 +163,7 @@ mod tests {
                 Isa::available().into_iter().flat_map(|isa| [(isa, Sum::Numbers), (isa, Sum::LogExp)])
             {
                 // SAFETY: `isa` is available.
-                let sum = unsafe { leaders(isa, Ask { most: 2, sum }, &row, &mut [(0.0, 0); 2]) };
+                let sum = unsafe { top_k(isa, Ask { most: 2, sum }, &row, &mut [(0.0, 0); 2]) };
                 assert!(sum.is_nan(), "{isa}, {place}");
             }
         }

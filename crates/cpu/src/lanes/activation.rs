@@ -280,44 +280,44 @@ impl ActivationFn for NearSilu {
     }
 }
 
-/// `$body` with `$bend` the type of the activation.
+/// `$body` with `$function` the type of the activation.
 macro_rules! with_activation {
-    ($act:expr, |$bend:ident| $body:expr) => {
+    ($act:expr, |$function:ident| $body:expr) => {
         match $act {
             $crate::lanes::activation::ActivationKind::Relu => {
-                type $bend = $crate::lanes::activation::Relu;
+                type $function = $crate::lanes::activation::Relu;
                 $body
             }
             $crate::lanes::activation::ActivationKind::Gelu => {
-                type $bend = $crate::lanes::activation::Gelu;
+                type $function = $crate::lanes::activation::Gelu;
                 $body
             }
             $crate::lanes::activation::ActivationKind::GeluTanh => {
-                type $bend = $crate::lanes::activation::GeluTanh;
+                type $function = $crate::lanes::activation::GeluTanh;
                 $body
             }
             $crate::lanes::activation::ActivationKind::NearGelu => {
-                type $bend = $crate::lanes::activation::NearGelu;
+                type $function = $crate::lanes::activation::NearGelu;
                 $body
             }
             $crate::lanes::activation::ActivationKind::NearGeluTanh => {
-                type $bend = $crate::lanes::activation::NearGeluTanh;
+                type $function = $crate::lanes::activation::NearGeluTanh;
                 $body
             }
             $crate::lanes::activation::ActivationKind::NearSilu => {
-                type $bend = $crate::lanes::activation::NearSilu;
+                type $function = $crate::lanes::activation::NearSilu;
                 $body
             }
             $crate::lanes::activation::ActivationKind::Silu => {
-                type $bend = $crate::lanes::activation::Silu;
+                type $function = $crate::lanes::activation::Silu;
                 $body
             }
             $crate::lanes::activation::ActivationKind::Tanh => {
-                type $bend = $crate::lanes::activation::Tanh;
+                type $function = $crate::lanes::activation::Tanh;
                 $body
             }
             $crate::lanes::activation::ActivationKind::Sigmoid => {
-                type $bend = $crate::lanes::activation::Sigmoid;
+                type $function = $crate::lanes::activation::Sigmoid;
                 $body
             }
         }

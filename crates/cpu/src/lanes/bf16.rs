@@ -62,14 +62,14 @@ mod machine {
         unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low)) }
     }
 
-    /// Numbers of two rows in order: those of the first are the lower halves of words.
+    /// Numbers of two rows, interleaved: those of the first are the lower halves of words.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     pub(crate) fn round_interleaved(rows: [__m512; 2]) -> __m512i {
         interleave(round_two(rows))
     }
 
-    /// Sixteen halves and sixteen others, taken in order.
+    /// Sixteen `bf16` and sixteen others, interleaved.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw")]
     pub(crate) fn interleave(numbers: __m512i) -> __m512i {

@@ -302,7 +302,7 @@ fn sums_have_one_order_everywhere() {
 fn eight_rows_are_transposed_into_pairs_of_columns() {
     let numbers: Vec<f32> = (0..8 * LANES).map(|i| i as f32).collect();
     for isa in Isa::available() {
-        let mut turned = vec![0.0; 8 * LANES];
+        let mut transposed = vec![0.0; 8 * LANES];
         // SAFETY: `isa` is available; both vectors have eight rows.
         unsafe {
             dispatch!(isa, |L| {
@@ -311,11 +311,11 @@ fn eight_rows_are_transposed_into_pairs_of_columns() {
                     *row = L::load(numbers.as_ptr().add(i * LANES));
                 }
                 for (i, pair) in L::transpose_eight(rows).into_iter().enumerate() {
-                    pair.store(turned.as_mut_ptr().add(i * LANES));
+                    pair.store(transposed.as_mut_ptr().add(i * LANES));
                 }
             });
         }
-        for (i, &found) in turned.iter().enumerate() {
+        for (i, &found) in transposed.iter().enumerate() {
             assert_eq!(found, numbers[i % 8 * LANES + i / 8], "row {} of column {} on {isa}", i % 8, i / 8);
         }
     }

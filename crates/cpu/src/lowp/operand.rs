@@ -202,7 +202,7 @@ impl OperandPacker {
         }
     }
 
-    /// [`OperandPacker::pairs`] of what is quantized: halves of lines.
+    /// [`OperandPacker::pairs`] of a matrix in `bf16`: halves of lines.
     ///
     /// # Safety
     /// As there.

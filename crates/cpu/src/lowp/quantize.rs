@@ -293,12 +293,12 @@ unsafe fn quantize_int8<L: Bytes>(numbers: &[f32], first: *mut u8) -> f32 {
 #[inline(always)]
 unsafe fn quantize_int8_rounded<L: Bytes>(numbers: &[f32], first: *mut u8) -> f32 {
     // A block, which is never longer.
-    let mut halves = [0; MAX_INTEGER_BLOCK * LINE];
-    for (half, &number) in halves.iter_mut().zip(numbers) {
-        *half = to_bf16(number);
+    let mut rounded = [0; MAX_INTEGER_BLOCK * LINE];
+    for (to, &number) in rounded.iter_mut().zip(numbers) {
+        *to = to_bf16(number);
     }
     // SAFETY: the caller's promise.
-    unsafe { quantize_int8_from_bf16::<L>(&halves[..numbers.len()], first) }
+    unsafe { quantize_int8_from_bf16::<L>(&rounded[..numbers.len()], first) }
 }
 
 /// The same of numbers in `bf16`.
@@ -493,13 +493,13 @@ mod tests {
     fn bf16_becomes_the_integers_of_its_numbers() {
         let mut random = Random::new(4);
         for [rows, k] in [[1, 1], [16, 64], [33, 65], [5, 1024], [3, 2100], [2, 4096], [2, 5632], [2, 0]] {
-            let mut halves: Vec<u16> = (0..rows * k).map(|_| to_bf16(random.normal())).collect();
+            let mut rounded: Vec<u16> = (0..rows * k).map(|_| to_bf16(random.normal())).collect();
             // A row of zeros, and one with a number that is none.
-            halves[..k].fill(0x8000);
-            if let Some(last) = halves.last_mut().filter(|_| rows > 1) {
+            rounded[..k].fill(0x8000);
+            if let Some(last) = rounded.last_mut().filter(|_| rows > 1) {
                 *last = to_bf16(f32::NAN);
             }
-            let numbers: Vec<f32> = halves.iter().map(|&half| from_bf16(half)).collect();
+            let numbers: Vec<f32> = rounded.iter().map(|&half| from_bf16(half)).collect();
             let quantized = |from: RowSource, isa: Isa| {
                 let mut to = Buffer::zeros(RowQuantizer::len(Format::Int8, rows, k));
                 let quantizer =
@@ -512,7 +512,7 @@ mod tests {
             // What is rounded off.
             let near: Vec<f32> = numbers.iter().map(|&x| f32::from_bits(x.to_bits() | 1)).collect();
             for isa in Isa::available() {
-                let found = quantized(RowSource::Bf16(halves.as_ptr()), isa);
+                let found = quantized(RowSource::Bf16(rounded.as_ptr()), isa);
                 assert!(found == expected, "[{rows}, {k}] on {isa}");
                 if BF16_BEFORE_INT8.contains(&k) {
                     let found = quantized(RowSource::F32(near.as_ptr()), isa);

@@ -50,7 +50,7 @@ fn shares_may_follow_each_other_without_a_barrier() {
 }
 
 #[test]
-fn items_that_are_dealt_are_done_once_by_their_owner_or_another() {
+fn items_shared_by_owner_are_done_once_by_their_owner_or_another() {
     for threads in [1, 2, 5] {
         let team = team(threads);
         let done: Vec<Vec<AtomicUsize>> =

@@ -182,9 +182,9 @@ unsafe fn bf16_grad(
         }
         // SAFETY: the caller's promise; no other item has these keys and this head.
         unsafe {
-            looks.round_two(s).for_each(|s| find_means(call, given, (s, key_head), means));
+            looks.sharing(s).for_each(|s| find_means(call, given, (s, key_head), means));
             let mut job = tiles::Job { call: *call, given, outputs, means, scratch: &mut scratch };
-            job.run(&looks.round_two(s), &call.keys_of(s), key_head);
+            job.run(&looks.sharing(s), &call.keys_of(s), key_head);
         }
     });
 }
@@ -210,12 +210,12 @@ impl<'a> Looks<'a> {
         self.apart || (0..s).all(|before| of(before) != of(s))
     }
 
-    /// All sequences that look at the keys of `leader`.
-    fn round_two(self, leader: usize) -> impl Iterator<Item = usize> + Clone + use<'a> {
+    /// All sequences that look at the keys of `owner`.
+    fn sharing(self, owner: usize) -> impl Iterator<Item = usize> + Clone + use<'a> {
         let last =
-            if self.apart { leader + 1 } else { self.call.run.batch.side(self.call.op.side).spans.len() };
-        let sequence = key_sequence(&self.call, leader);
-        (leader..last).filter(move |&s| key_sequence(&self.call, s) == sequence)
+            if self.apart { owner + 1 } else { self.call.run.batch.side(self.call.op.side).spans.len() };
+        let sequence = key_sequence(&self.call, owner);
+        (owner..last).filter(move |&s| key_sequence(&self.call, s) == sequence)
     }
 }
 
@@ -245,19 +245,19 @@ struct Job<'a, 's> {
 }
 
 impl Job<'_, '_> {
-    /// All that flows through `key_head` into the keys that sequence `leader` looks at, from all sequences that do.
+    /// All that flows through `key_head` into the keys that sequence `owner` looks at, from all sequences that do.
     ///
     /// # Safety
     /// As for [`super::attend_grad`]; nobody else works on these keys and this head.
-    unsafe fn run(&mut self, leader: usize, key_head: usize) {
+    unsafe fn run(&mut self, owner: usize, key_head: usize) {
         let call = self.call;
         let spans = &call.run.batch.side(call.op.side).spans;
-        let together = self.looks.round_two(leader);
+        let together = self.looks.sharing(owner);
         for s in together.clone() {
             // SAFETY: the caller's promise.
             unsafe { find_means(&call, self.given, (s, key_head), self.scratch.means) };
         }
-        let keys = call.keys_of(leader);
+        let keys = call.keys_of(owner);
         for start in (0..keys.end).step_by(TILE) {
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(&keys, key_head, start) };

@@ -176,12 +176,12 @@ impl<'s> Bias<'s> {
                 }
             }
             // SAFETY: the caller's promise.
-            Relative::TransformerXl => unsafe { self.turn(call, part.head, far, stride) },
+            Relative::TransformerXl => unsafe { self.transpose(call, part.head, far, stride) },
         }
     }
 
     /// Turns R, the row of distance `far` first, going back from there; zeros where there is no such distance.
-    unsafe fn turn(&mut self, call: &Call<'_>, head: usize, far: isize, slots: usize) {
+    unsafe fn transpose(&mut self, call: &Call<'_>, head: usize, far: isize, slots: usize) {
         let (r, size) = (call.extra(0), call.op.size);
         for x in (0..slots).step_by(LANES) {
             let nearest = far - x as isize;

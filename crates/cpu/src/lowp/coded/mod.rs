@@ -47,7 +47,7 @@ struct Layout {
     groups: usize,
     /// Bytes of the codes of sixteen steps.
     sixteen: usize,
-    /// The first byte of scales: halves, or steps of scales.
+    /// The first byte of scales: `f16`, or steps of scales.
     scales: usize,
     /// The first byte of minima, in the same form.
     minima: usize,

@@ -109,7 +109,7 @@ impl<F: Fours> Sums for Integers<F> {
     }
 }
 
-/// Four halves as `f32`. The intrinsic is newer than the oldest compiler that we support.
+/// Four `f16` as `f32`. The intrinsic is newer than the oldest compiler that we support.
 ///
 /// # Safety
 /// The machine has NEON; they are there.

@@ -8,7 +8,7 @@ use crate::lowp::LINES;
 pub(super) struct Widened([f32; LINES]);
 
 /// A word as its two `bf16`: the earlier one is in the lower half.
-fn halves(word: u32) -> [f32; 2] {
+fn bf16(word: u32) -> [f32; 2] {
     [f32::from_bits(word << 16), f32::from_bits(word & 0xffff_0000)]
 }
 
@@ -18,7 +18,7 @@ impl Step for Widened {
 
     unsafe fn left(from: *const u32) -> [f32; 2] {
         // SAFETY: the caller's promise.
-        halves(unsafe { *from })
+        bf16(unsafe { *from })
     }
 
     unsafe fn right(line: *const u8) -> [u32; LINES] {
@@ -28,7 +28,7 @@ impl Step for Widened {
 
     unsafe fn add(mut self, left: [f32; 2], right: [u32; LINES]) -> Self {
         for (sum, word) in self.0.iter_mut().zip(right) {
-            let right = halves(word);
+            let right = bf16(word);
             *sum += left[0] * right[0];
             *sum += left[1] * right[1];
         }

@@ -148,7 +148,7 @@ fn stored_keys_agree_with_the_reference() {
         let whole = sequences_in_tables(&lengths);
         let width = op.key_heads * op.size;
         let kv = [0, 1].map(|_| Numbers::normal(whole.target.rows(), width, &mut random));
-        let mut narrow = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, true);
+        let mut lowp = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, true);
         run(&store, &kv, &whole, &mut stored.kernel, How::best());
         expected(&store, &kv, &whole, &mut stored.reference);
         // Some rows at the end of each sequence look, at some of the keys.
@@ -163,8 +163,8 @@ fn stored_keys_agree_with_the_reference() {
         inputs.extend(draw_relative(&op, distances, &mut random));
         check_stored(&on_pages, &inputs, &batch, &mut stored, 2e-5, &How::everywhere());
         for how in How::lowp() {
-            run(&store, &kv, &whole, &mut narrow, how);
-            let found = run(&on_pages, &inputs, &batch, &mut narrow, how);
+            run(&store, &kv, &whole, &mut lowp, how);
+            let found = run(&on_pages, &inputs, &batch, &mut lowp, how);
             let expected = expected(&on_pages, &inputs, &batch, &mut stored.reference);
             for (found, expected) in found.iter().zip(&expected) {
                 let near = compare(&found.data, &expected.data, Tolerance::both(LOWP_TOLERANCE));
