@@ -97,8 +97,8 @@ pub(super) unsafe fn norm(op: &Norm, quantized: Option<RowFormat>, call: Call<'_
             // else writes these rows.
             unsafe {
                 let (x, y) = (x.data.add(at), y.data.add(at));
-                let (parts, size) = (some.len() * op.parts, gamma.width);
-                let parts = Parts { x, y, gamma: gamma.data, beta, parts, size };
+                let (count, size) = (some.len() * op.parts, gamma.width);
+                let parts = Parts { x, y, gamma: gamma.data, beta, count, size };
                 dispatch!(call.run.isa, |L| parts.norm::<L>(op));
             }
             // While they are near.
@@ -121,7 +121,7 @@ struct Parts {
     y: *mut f32,
     gamma: *const f32,
     beta: *const f32,
-    parts: usize,
+    count: usize,
     size: usize,
 }
 
@@ -132,11 +132,11 @@ impl Parts {
     /// The machine has `L`'s instructions; x and y hold the parts, γ and β `size` numbers.
     #[inline(always)]
     unsafe fn norm<L: Lanes>(&self, op: &Norm) {
-        let Self { x, parts, size, .. } = *self;
+        let Self { x, count, size, .. } = *self;
         // Moments are long chains of operations. Those of several parts are computed at the same time.
         let mut moments = [Moments { near: 0.0, rest: 0.0, inverse: 0.0 }; AT_ONCE];
-        for first in (0..parts).step_by(AT_ONCE) {
-            let some = AT_ONCE.min(parts - first);
+        for first in (0..count).step_by(AT_ONCE) {
+            let some = AT_ONCE.min(count - first);
             // SAFETY: these parts lie within x and y; columns stay below `size`.
             unsafe {
                 for (part, moments) in moments[..some].iter_mut().enumerate() {

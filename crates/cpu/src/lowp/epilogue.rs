@@ -8,7 +8,7 @@
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use super::patch::Sums;
-use super::{Format, LINES, TILE_FLOATS, UNIT};
+use super::{Format, LINE, LINES, TILE, TILE_FLOATS, UNIT};
 use crate::dispatch;
 use crate::epilogue::{Combine, Epilogue, Other, Region, Store};
 use crate::isa::Isa;
@@ -171,7 +171,8 @@ impl Place {
             }
             if let Combine::DerivativeBf16(act, kept) = self.epilogue.combine {
                 for i in from..to {
-                    let before = self.converted(self.line(kept.cast_mut(), column, i), columns);
+                    let (line, mut before) = (self.line(kept.cast_mut(), column, i), [0.0; UNIT]);
+                    dispatch!(self.isa, convert_lines(line, columns, &mut before));
                     let other = Other { start: before.as_ptr(), stride: 0 };
                     let combine = Combine::Derivative(act, other);
                     let region = Region { corner: [0, 0], rows: 1, c: row(i), ..rows };
@@ -211,18 +212,23 @@ impl Place {
         let tile = (first + row) / LINES * self.across + (left + column) / Format::Bf16.depth();
         tiles.wrapping_add(tile * TILE_FLOATS + (first + row) % LINES * LINES).cast()
     }
+}
 
-    /// So many numbers of the lines from one on, in `f32`.
-    ///
-    /// # Safety
-    /// There are so many.
-    unsafe fn converted(&self, first: *const u16, columns: usize) -> [f32; UNIT] {
-        let (depth, mut numbers) = (Format::Bf16.depth(), [0.0; UNIT]);
-        for (at, number) in numbers.iter_mut().enumerate().take(columns) {
-            // SAFETY: the caller's promise.
-            *number = unsafe { from_bf16(*first.add(at / depth * 2 * TILE_FLOATS + at % depth)) };
+/// Converts the numbers of some lines to `f32`, one line in each tile.
+///
+/// # Safety
+/// The machine has `L`'s instructions; there are lines for so many columns.
+#[inline(always)]
+#[allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
+unsafe fn convert_lines<L: Lanes>(first: *const u16, columns: usize, to: &mut [f32; UNIT]) {
+    for (line, to) in
+        to.as_chunks_mut::<{ LINE / 2 }>().0.iter_mut().take(columns.div_ceil(LINE / 2)).enumerate()
+    {
+        // SAFETY: the caller's promise; the next tile is so many `bf16` further on.
+        let numbers = unsafe { &*first.add(line * TILE / 2).cast::<[u16; LINE / 2]>() };
+        for (to, &number) in to.iter_mut().zip(numbers) {
+            *to = from_bf16(number);
         }
-        numbers
     }
 }
 

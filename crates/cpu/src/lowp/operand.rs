@@ -11,7 +11,6 @@ use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::Lanes;
 use crate::lanes::bf16::pair_bits;
-#[cfg(target_arch = "x86_64")]
 
 /// What a matrix `[rows, width]`, row-major, becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -67,7 +66,7 @@ impl Tile {
         let from = Self(self.0);
         // SAFETY: the caller's promise; a tile is sixteen rows of sixteen words, which are moved as they are.
         unsafe {
-            L::transpose((&raw const from).cast(), LINES as isize, 0..LINES, LINES, (&raw mut *self).cast())
+            L::transpose((&raw const from).cast(), LINES as isize, 0..LINES, LINES, (&raw mut *self).cast());
         };
     }
 }
