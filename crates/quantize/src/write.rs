@@ -30,7 +30,7 @@ pub enum Quantize {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Tensors in few bits.
-    pub narrow: usize,
+    pub quantized: usize,
     /// Tensors that stayed in `f32`.
     pub wide: usize,
     /// Bytes of all of them.
@@ -105,7 +105,7 @@ impl Quantize {
         })?;
         let count = |shape: &[usize]| shape.iter().product::<usize>();
         Ok(Written {
-            narrow: types.len(),
+            quantized: types.len(),
             wide: plans.len() - types.len(),
             bytes: fs::metadata(path).map_or(0, |facts| facts.len() as usize),
             before: plans.values().map(|planned| 4 * count(&planned.shape)).sum(),

@@ -212,7 +212,7 @@ impl Told {
         let mega = |bytes: usize| bytes as f64 / 1e6;
         let mut lines = vec![format!(
             "wrote {} tensors in few bits and {} in f32: {:.1} MB instead of {:.1} MB\n",
-            written.narrow,
+            written.quantized,
             written.wide,
             mega(written.bytes),
             mega(written.before)
@@ -253,7 +253,7 @@ impl Told {
         let scores: Map<String, Value> = scores.iter().map(score).collect();
         json!({
             "schema": 1,
-            "narrow": written.narrow,
+            "narrow": written.quantized,
             "calibrated": fitted,
             "wide": written.wide,
             "bytes": written.bytes,
