@@ -72,10 +72,10 @@ pub(super) trait Sums: Copy {
     /// The machine has the instructions; they are there, aligned to 32 bytes.
     unsafe fn f16(from: *const u8) -> Self::Numbers;
 
-    /// Sixteen signed bytes, converted.
+    /// Sixteen signed bytes, converted. Compilers make no vectors of this by themselves.
     ///
     /// # Safety
-    /// The machine has the instructions; they are there.
+    /// The machine has the instructions; they are there, aligned to 16 bytes.
     #[inline(always)]
     unsafe fn steps(from: *const u8) -> Self::Numbers {
         let mut numbers = [0.0; LINES];

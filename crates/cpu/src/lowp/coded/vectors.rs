@@ -69,6 +69,16 @@ impl Sums for Pairs {
             two([half(0), half(16)])
         }
     }
+
+    #[inline(always)]
+    unsafe fn steps(from: *const u8) -> Avx2 {
+        // SAFETY: the caller's promise.
+        unsafe {
+            let half =
+                |at: usize| _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(from.add(at).cast())));
+            two([half(0), half(8)])
+        }
+    }
 }
 
 /// Two registers as lanes. The compiler sees through the array.
@@ -162,6 +172,12 @@ impl Sums for Vnni2 {
         // SAFETY: the caller's promise.
         unsafe { Pairs::f16(from) }
     }
+
+    #[inline(always)]
+    unsafe fn steps(from: *const u8) -> Avx2 {
+        // SAFETY: the caller's promise.
+        unsafe { Pairs::steps(from) }
+    }
 }
 
 /// The same in one register.
@@ -226,6 +242,12 @@ impl Sums for Vnni512 {
         // SAFETY: the caller's promise.
         unsafe { one(_mm512_cvtph_ps(_mm256_load_si256(from.cast()))) }
     }
+
+    #[inline(always)]
+    unsafe fn steps(from: *const u8) -> Avx512 {
+        // SAFETY: the caller's promise.
+        unsafe { one(_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_load_si128(from.cast())))) }
+    }
 }
 
 /// The same without VNNI: as [`Pairs`], but signs are places in a mask.
@@ -286,6 +308,12 @@ impl Sums for Pairs512 {
     unsafe fn f16(from: *const u8) -> Avx512 {
         // SAFETY: the caller's promise.
         unsafe { Vnni512::f16(from) }
+    }
+
+    #[inline(always)]
+    unsafe fn steps(from: *const u8) -> Avx512 {
+        // SAFETY: the caller's promise.
+        unsafe { Vnni512::steps(from) }
     }
 }
 
