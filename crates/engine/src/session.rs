@@ -253,20 +253,18 @@ impl Session {
             if count == 0 {
                 continue;
             }
-            let own = match shorts.get(&place) {
-                Some(banned) => Scores::Leaders(Short {
+            let own = if let Some(banned) = shorts.get(&place) {
+                Scores::Leaders(Short {
                     leaders: &self.leaders,
                     first: row,
                     width: self.prepared.limits.scores,
                     banned: banned.clone(),
-                }),
-                None => {
-                    let rows =
-                        self.prepared.step.read(&self.state, self.prepared.logits, row..row + count)?;
-                    self.scores.clear();
-                    self.scores.extend_from_slice(&rows);
-                    Scores::Rows(&mut self.scores)
-                }
+                })
+            } else {
+                let rows = self.prepared.step.read(&self.state, self.prepared.logits, row..row + count)?;
+                self.scores.clear();
+                self.scores.extend_from_slice(&rows);
+                Scores::Rows(&mut self.scores)
             };
             row += count;
             let job = &mut self.running[place];

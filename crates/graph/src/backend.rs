@@ -376,6 +376,38 @@ impl Limits {
                 );
             }
         }
+        self.admit_sequences(batch)?;
+        for &(side, other) in &self.crossings {
+            let sources = batch.side(other).spans.len();
+            if let Some(span) = batch.side(side).spans.iter().find(|span| span.source >= sources) {
+                return bad(
+                    format!("a {side} sequence looks at {other} sequence {}, of {sources}", span.source),
+                    "give the sequences that are looked at in the same batch",
+                );
+            }
+        }
+        self.admit_pages(batch, state)?;
+        if batch.inputs.len() != self.inputs.len() {
+            return bad(
+                format!("{} inputs for a graph with {}", batch.inputs.len(), self.inputs.len()),
+                "give each of the graph's inputs, in order",
+            );
+        }
+        for ((name, shape), given) in self.inputs.iter().zip(&batch.inputs) {
+            let need = batch.count(shape.rows) * shape.width;
+            if given.len() != need {
+                return bad(
+                    format!("the input {name} has {} numbers, not {need}", given.len()),
+                    "check its shape",
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses labels and weights that are not those of whole sequences, where a loss looks at these.
+    fn admit_sequences(&self, batch: &Batch<'_>) -> Result<(), Error> {
+        let bad = |what: String, hint: &str| Err(Error::Batch { what, hint: hint.to_owned() });
         for &side in &self.places {
             let packed = batch.side(side);
             let count = packed.spans.len();
@@ -402,31 +434,6 @@ impl Limits {
                 return bad(
                     format!("{sequences} sequences and {weights} weights where sequences come in pairs"),
                     "give pairs of sequences, and one weight for every pair",
-                );
-            }
-        }
-        for &(side, other) in &self.crossings {
-            let sources = batch.side(other).spans.len();
-            if let Some(span) = batch.side(side).spans.iter().find(|span| span.source >= sources) {
-                return bad(
-                    format!("a {side} sequence looks at {other} sequence {}, of {sources}", span.source),
-                    "give the sequences that are looked at in the same batch",
-                );
-            }
-        }
-        self.admit_pages(batch, state)?;
-        if batch.inputs.len() != self.inputs.len() {
-            return bad(
-                format!("{} inputs for a graph with {}", batch.inputs.len(), self.inputs.len()),
-                "give each of the graph's inputs, in order",
-            );
-        }
-        for ((name, shape), given) in self.inputs.iter().zip(&batch.inputs) {
-            let need = batch.count(shape.rows) * shape.width;
-            if given.len() != need {
-                return bad(
-                    format!("the input {name} has {} numbers, not {need}", given.len()),
-                    "check its shape",
                 );
             }
         }

@@ -301,6 +301,9 @@ impl Trainer {
     /// # Errors
     /// If a batch does not fit.
     pub fn step_over(&mut self, batches: Vec<Batch<'_>>, rate: f32) -> Result<Step, Error> {
+        if batches.is_empty() {
+            return Ok(Step { loss: 0.0, length: 0.0, moved: false });
+        }
         let none = BTreeMap::new();
         let columns = self.settings.rates.step(self.moved + 1, rate, self.average);
         let many = batches.len() > 1;
@@ -315,12 +318,11 @@ impl Trainer {
             let batch = Batch { inputs: vec![&columns], ..Batch::default() };
             runner.run(&mut self.state, &batch)?;
         }
-        let Some(square) = runner.graph().output(SQUARE).filter(|_| many || self.state.rows(0) > 0) else {
-            return Ok(Step { loss: 0.0, length: 0.0, moved: false });
-        };
-        let length = match loss.is_finite() {
-            true => runner.output(&self.state, square)?[0].sqrt(),
-            false => f32::NAN,
+        // Where nothing learns there are no gradients.
+        let length = match runner.graph().output(SQUARE) {
+            Some(square) if loss.is_finite() => runner.output(&self.state, square)?[0].sqrt(),
+            Some(_) => f32::NAN,
+            None => 0.0,
         };
         let moved = length.is_finite();
         if moved {
@@ -537,7 +539,7 @@ impl Graphs<'_> {
         };
         let gradient = |learner: &Learner| {
             let name = grad::name(&learner.name);
-            let output = graph.output(&name).ok_or_else(|| Error::MissingInput(name))?;
+            let output = graph.output(&name).ok_or(Error::MissingInput(name))?;
             Ok((learner.clone(), graph.outputs()[output].1))
         };
         let gradients = self.learners.iter().map(gradient).collect::<Result<Vec<_>, Error>>()?;

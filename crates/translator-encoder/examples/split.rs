@@ -9,8 +9,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value, json};
 
-/// Each shard: its name, and whether a tensor belongs in it.
-const SHARDS: [(&str, fn(&str) -> bool); 2] = [
+/// Whether a tensor belongs in a shard.
+type Belongs = fn(&str) -> bool;
+
+/// The shards.
+const SHARDS: [(&str, Belongs); 2] = [
     ("model-00001-of-00002.safetensors", is_encoder_layer),
     ("model-00002-of-00002.safetensors", |name| !is_encoder_layer(name)),
 ];

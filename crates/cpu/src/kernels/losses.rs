@@ -2,8 +2,8 @@
 
 use glassformer_graph::ops::{Correct, PairLoss, PairLossGrad, SpanLoss, SpanLossGrad, What};
 
-use super::Call;
 use super::split::over_rows;
+use super::{Call, wide};
 use crate::context::Block;
 
 /// The least length that a row is divided by.
@@ -129,7 +129,7 @@ pub(super) fn pairs_scratch(width: usize) -> usize {
 /// As [`Call`] says; inputs: rows and dy; a further output is the workspace; the batch has a weight for each pair.
 pub(super) unsafe fn pair_loss_grad(op: PairLossGrad, call: Call<'_>, scratch: &mut [f32]) {
     let (x, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    let lengths = call.outputs[1].data.cast::<f64>();
+    let lengths = wide(call.outputs[1].data);
     let flows = lengths.wrapping_add(x.rows);
     let pairs = Pairs { x, scale: f64::from(op.of.scale) };
     let (count, width) = (pairs.count(), x.width);
@@ -154,7 +154,7 @@ pub(super) unsafe fn pair_loss_grad(op: PairLossGrad, call: Call<'_>, scratch: &
         }
     });
     call.worker.barrier();
-    let scratch = scratch.as_mut_ptr().cast::<f64>();
+    let scratch = wide(scratch.as_mut_ptr());
     call.worker.share(x.rows, |row| {
         let pair = row / 2;
         // SAFETY: nobody else writes dx's row; flows and lengths lie before the barrier; the scratch has `width` numbers.

@@ -212,6 +212,11 @@ pub(crate) struct Call<'a> {
     pub worker: &'a Worker<'a>,
 }
 
+/// A workspace or a scratch as numbers of 64 bits: both begin on cache lines.
+fn wide(data: *mut f32) -> *mut f64 {
+    data.cast()
+}
+
 /// What an operation needs besides its inputs and outputs.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Needs {

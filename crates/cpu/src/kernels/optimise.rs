@@ -5,8 +5,8 @@
 
 use glassformer_graph::ops::{AdamW, Step};
 
-use super::Call;
 use super::split::over_numbers;
+use super::{Call, wide};
 use crate::context::Block;
 
 /// Numbers whose squares are summed by one worker.
@@ -20,7 +20,7 @@ pub(super) fn squares_workspace(numbers: impl Iterator<Item = usize>) -> usize {
 /// # Safety
 /// As [`Call`] says; a further output is the workspace of [`squares_workspace`].
 pub(super) unsafe fn sum_squares(call: Call<'_>) {
-    let (y, sums) = (call.outputs[0], call.outputs[1].data.cast::<f64>());
+    let (y, sums) = (call.outputs[0], wide(call.outputs[1].data));
     let pieces = |x: &Block| (x.rows * x.width).div_ceil(PIECE);
     let count = call.inputs.iter().map(pieces).sum();
     call.worker.share(count, |piece| {

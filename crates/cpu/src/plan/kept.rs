@@ -59,14 +59,12 @@ struct Held {
 impl KeptMemory {
     /// Sets `name`.
     pub fn write(&mut self, name: &str, numbers: &[f32]) {
-        let fits = self.held.get_mut(name).filter(|held| held.data.len() >= numbers.len());
-        let held = match fits {
-            Some(held) => held,
-            None => {
-                let held = Held { data: Buffer::zeros(numbers.len()), len: 0 };
-                self.held.entry(name.to_owned()).insert_entry(held).into_mut()
-            }
-        };
+        let fits = self.held.get(name).is_some_and(|held| held.data.len() >= numbers.len());
+        if !fits {
+            let held = Held { data: Buffer::zeros(numbers.len()), len: 0 };
+            self.held.insert(name.to_owned(), held);
+        }
+        let Some(held) = self.held.get_mut(name) else { return };
         held.data[..numbers.len()].copy_from_slice(numbers);
         held.len = numbers.len();
     }

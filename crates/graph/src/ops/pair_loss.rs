@@ -29,7 +29,7 @@ pub(super) fn units(x: &Array) -> (Array, Vec<f64>) {
 
 impl PairLoss {
     /// Row i of c.
-    pub(super) fn scores(&self, units: &Array, i: usize) -> Vec<f64> {
+    pub(super) fn scores(self, units: &Array, i: usize) -> Vec<f64> {
         let dot = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
         let scale = f64::from(self.scale);
         (0..units.rows / 2).map(|j| scale * dot(units.row(2 * i), units.row(2 * j + 1))).collect()
