@@ -229,8 +229,8 @@ pub struct Limits {
     inputs: Vec<(String, Shape)>,
     lengths: Vec<(Side, usize, String)>,
     classes: Vec<(Side, Shape)>,
-    /// Sides whose labels are two places of each sequence.
-    places: Vec<Side>,
+    /// Sides whose labels are two places of each sequence, and the rows that have scores.
+    places: Vec<(Side, Rows)>,
     /// Sides whose sequences belong together two by two.
     pairs: Vec<Side>,
     /// What slots of pages must be.
@@ -269,13 +269,13 @@ impl Limits {
                 Op::Squeeze(Squeeze { side }) | Op::SqueezeGrad(SqueezeGrad { side }) => {
                     limits.lengths.push((*side, shape(1).width, graph.info(node.inputs[1]).name.clone()));
                 }
-                Op::SpanLoss(op) => note(&mut limits.places, op.side),
-                Op::SpanLossGrad(op) => note(&mut limits.places, op.of.side),
+                Op::SpanLoss(op) => note(&mut limits.places, (op.side, shape(0).rows)),
+                Op::SpanLossGrad(op) => note(&mut limits.places, (op.of.side, shape(0).rows)),
                 Op::PairLoss(op) => note(&mut limits.pairs, op.side),
                 Op::PairLossGrad(op) => note(&mut limits.pairs, op.of.side),
                 Op::Correct(op) => match op.what {
                     What::Rows => note(&mut limits.classes, (op.side, shape(0))),
-                    What::Spans => note(&mut limits.places, op.side),
+                    What::Spans => note(&mut limits.places, (op.side, shape(0).rows)),
                     What::Pairs => note(&mut limits.pairs, op.side),
                 },
                 Op::CrossEntropy(op) => note(&mut limits.classes, (op.side, shape(0))),
@@ -408,9 +408,13 @@ impl Limits {
     /// Refuses labels and weights that are not those of whole sequences, where a loss looks at these.
     fn admit_sequences(&self, batch: &Batch<'_>) -> Result<(), Error> {
         let bad = |what: String, hint: &str| Err(Error::Batch { what, hint: hint.to_owned() });
-        for &side in &self.places {
+        for &(side, rows) in &self.places {
             let packed = batch.side(side);
             let count = packed.spans.len();
+            if batch.count(rows) != packed.rows() {
+                let (found, rows) = (batch.count(rows), packed.rows());
+                return bad(format!("scores of {found} of {rows} {side} rows"), "pick all rows");
+            }
             if packed.labels.len() != 2 * count || packed.weights.len() != count {
                 let (labels, weights) = (packed.labels.len(), packed.weights.len());
                 return bad(

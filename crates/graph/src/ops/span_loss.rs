@@ -4,7 +4,7 @@ use super::{Gradient, Operation, Site, SpanLossGrad, arity};
 use crate::{Array, Builder, Case, Error, Labels, Rows, Sample, Shape, Side, World};
 
 /// For each sequence s: `y = w[s]/2 Σₑ (ln Σᵢ exp x[i, e] − x[labelₑ, e])`, over its rows i and both ends e, with the weights of the
-/// batch and its labels, two places of each sequence. Input: scores `[tokens, 2]`. Output: `[sequences, 1]`.
+/// batch and its labels, two places of each sequence. Input: scores `[tokens, 2]`, or of picked rows that are all. Output: `[sequences, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SpanLoss {
     /// Whose rows.
@@ -14,10 +14,18 @@ pub struct SpanLoss {
 /// A batch for operations over the places of answers.
 pub(crate) const ANSWERS: Sample = Sample { source: &[5, 3, 9], target: &[4, 2, 5], memory: &[], unpooled: &[], ids: 2 };
 
+/// Demands scores of both ends for every row of `side`, whether a head was asked about all of them or had no choice.
+pub(super) fn scores_of_all(side: Side, scores: Shape) -> Result<(), String> {
+    if scores.rows == Rows::Picked(side) {
+        return super::same("scores", scores, Shape::new(Rows::Picked(side), 2));
+    }
+    super::same("scores", scores, Shape::new(Rows::Tokens(side), 2))
+}
+
 impl Operation for SpanLoss {
     fn shape(&self, inputs: &[Shape]) -> Result<Vec<Shape>, String> {
         arity(inputs, 1)?;
-        super::same("scores", inputs[0], Shape::new(Rows::Tokens(self.side), 2))?;
+        scores_of_all(self.side, inputs[0])?;
         Ok(vec![Shape::new(Rows::Sequences(self.side), 1)])
     }
 
