@@ -9,11 +9,13 @@ use glassformer_graph::ops::{
     Linear, LinearInputGrad, LinearWeightGrad, Lookup, LookupGrad, Norm, NormGrad, NormKind, Pairing, Pool,
     Pooling, Rotate, Softmax, SoftmaxGrad, Squeeze, SqueezeGrad, SumRows, Turns,
 };
-use glassformer_graph::{Backend, Case, Op, Reference, Rows, Sample, Shape, Side};
+use glassformer_graph::{Backend, Case, Labels, Op, Reference, Rows, Sample, Shape, Side};
 use glassformer_tensor::{Random, Tolerance, compare};
 
 const LONG: Sample =
     Sample { source: &[130, 1, 70], target: &[40, 200, 3], memory: &[11, 0, 30], unpooled: &[], ids: 4 };
+
+const LONG_PAIRS: Sample = Sample { source: &[130, 1, 70, 5], ..LONG };
 
 /// Sums over hundreds of rows in `f32`.
 const BOUND: f32 = 5e-5;
@@ -42,7 +44,11 @@ fn check(samples: &[Sampled], bound: f32) {
 #[test]
 fn every_case_with_long_sequences_agrees_with_the_reference() {
     let mut random = Random::new(11);
-    let cases = Op::cases().into_iter().map(|case| case.on(LONG));
+    let sample = |case: &Case| if case.labels == Labels::Pairs { LONG_PAIRS } else { LONG };
+    let cases = Op::cases().into_iter().map(|case| {
+        let sample = sample(&case);
+        case.on(sample)
+    });
     // These have tables for short sequences only.
     let cases: Vec<Case> = cases
         .filter(|case| match &case.op {
