@@ -93,7 +93,7 @@ pub struct Globals {
     #[arg(long, global = true, value_enum)]
     pub device: Option<Device>,
     /// The precision of weights and products; stored: as few bits as the file has; auto: stored for quantised models and for
-    /// GGUF files that write text, else f32
+    /// large GGUF files that write text, else f32
     #[arg(long, global = true, value_enum)]
     pub dtype: Option<Dtype>,
     /// The instructions to compute with; the best of this machine if not given

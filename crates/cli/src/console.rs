@@ -137,7 +137,11 @@ impl Console {
 
     /// What runs the model at `path` to write texts: in the bits that it is stored in, where those are few.
     pub fn writing_backend(&self, path: &Path) -> Arc<dyn Backend> {
-        if is_quantized(path) || is_gguf(path) { self.quantized_backend() } else { self.exact_backend() }
+        if is_quantized(path) || is_large_gguf(path) {
+            self.quantized_backend()
+        } else {
+            self.exact_backend()
+        }
     }
 
     /// What runs models that `quantize` wrote.
@@ -272,8 +276,18 @@ pub fn is_quantized(path: &Path) -> bool {
     file.is_file() && Weights::open(file).is_ok_and(|weights| weights.metadata().contains_key(scheme::CODING))
 }
 
-/// Whether the model at `path` is a GGUF file, alone or in its folder.
-fn is_gguf(path: &Path) -> bool {
+/// From so many numbers on, a GGUF file writes texts in the bits that it is stored in.
+///
+/// Products in few bits take activations in eight. A chat model of 135 million numbers answers otherwise then; one of 630 million
+/// gives the same answers, in a quarter of the memory. What is small fits in `f32` anyway.
+const LARGE: usize = 300_000_000;
+
+/// Whether the model at `path` is a large GGUF file, alone or in its folder.
+fn is_large_gguf(path: &Path) -> bool {
     let alone = !path.join("config.json").exists() && !path.join("formula.toml").exists();
-    alone && Weights::open(path).is_ok_and(|weights| matches!(weights.format(), Format::Gguf(_)))
+    alone
+        && Weights::open(path).is_ok_and(|weights| {
+            let size = |name: &str| weights.shape(name).map_or(0, |shape| shape.iter().product::<usize>());
+            matches!(weights.format(), Format::Gguf(_)) && weights.names().map(size).sum::<usize>() >= LARGE
+        })
 }
