@@ -278,8 +278,8 @@ pub fn is_quantized(path: &Path) -> bool {
 
 /// From so many numbers on, a GGUF file writes texts in the bits that it is stored in.
 ///
-/// Products in few bits take activations in eight. A chat model of 135 million numbers answers otherwise then; one of 630 million
-/// gives the same answers, in a quarter of the memory. What is small fits in `f32` anyway.
+/// Products in few bits take activations in eight. A chat model of 135 million numbers answered otherwise then; one of 630 million
+/// gave the same answer. What is small fits in `f32` anyway.
 const LARGE: usize = 300_000_000;
 
 /// Whether the model at `path` is a large GGUF file, alone or in its folder.
