@@ -12,6 +12,7 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::digest::Hash;
 use crate::listing::{Entry, Listing, is_commit};
@@ -157,10 +158,12 @@ fn point(target: &Path, link: &Path, blob: &Path) -> io::Result<()> {
     made.or_else(|_: io::Error| fs::hard_link(blob, link)).or_else(|_| fs::copy(blob, link).map(drop))
 }
 
-/// A name that no other process takes, in the same folder.
+/// A name in the same folder that nobody else takes: no other process, no other thread, no second call.
 fn beside(path: &Path) -> PathBuf {
+    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let call = CALLS.fetch_add(1, Ordering::Relaxed);
     let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    path.with_file_name(format!(".{name}.{}", std::process::id()))
+    path.with_file_name(format!(".{name}.{}.{call}", std::process::id()))
 }
 
 /// Tells of every file below `folder`, by its path from there, and of its own path.
@@ -201,4 +204,25 @@ fn write(path: &Path, text: &str) -> Result<(), Error> {
 /// Makes a folder, and those that it is in.
 pub fn make_folder(path: &Path) -> Result<(), Error> {
     fs::create_dir_all(path).map_err(Error::io("make the folder", path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use super::*;
+
+    #[test]
+    fn threads_of_one_process_write_the_same_file_at_once() {
+        let folder = std::env::temp_dir().join(format!("glassformer-cache-{}", std::process::id()));
+        let path = folder.join("refs/main");
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| (0..50).for_each(|_| write(&path, "commit").unwrap()));
+            }
+        });
+        assert_eq!(read(&path, LONGEST_REF).as_deref(), Some("commit"));
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+        fs::remove_dir_all(&folder).unwrap();
+    }
 }
