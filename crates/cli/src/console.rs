@@ -158,7 +158,7 @@ impl Console {
     /// What trains models: `bf16` is what every weight is multiplied in, the head's too. The copy that learns is never rounded.
     pub fn training_backend(&self, precision: Precision) -> Arc<dyn Backend> {
         match self.settings.device.value {
-            Device::Auto | Device::Cpu => Arc::new(self.cpu(precision).keeping_wide(|_| false)),
+            Device::Auto | Device::Cpu => Arc::new(self.cpu(precision).keeping_f32(|_| false)),
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use glassformer::Model;
 use glassformer::graph::Constants;
 use glassformer::model::Source;
-use glassformer::tensor::{Coded, CodedRow, Coding, Integers};
+use glassformer::tensor::{Coded, CodedRow, Coding, Halves, Integers};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// What is done within this time needs no bar.
@@ -155,6 +155,12 @@ impl Constants for Watched {
         let values = self.source.get(name)?;
         self.read(values.len());
         Some(values)
+    }
+
+    fn halves(&self, name: &str) -> Option<Halves<'_>> {
+        let halves = self.source.halves(name)?;
+        self.read(halves.count());
+        Some(halves)
     }
 
     fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {

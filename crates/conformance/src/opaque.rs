@@ -68,10 +68,6 @@ impl Backend for Opaque {
         let inner = self.inner.prepare(graph, weights, capacity)?;
         Ok(Box::new(OpaqueRunner { inner, counted: self.counted.clone() }))
     }
-
-    fn threads(&self) -> usize {
-        self.inner.threads()
-    }
 }
 
 struct OpaqueRunner {

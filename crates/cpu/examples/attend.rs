@@ -14,7 +14,8 @@ use std::time::Instant;
 
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::lanes::Lanes;
-use glassformer_cpu::{Cpu, Precision, dispatch};
+use glassformer_cpu::{Cpu, dispatch};
+use glassformer_graph::Precision;
 use glassformer_graph::ops::{Attend, AttendGrad, Keys, Pattern, Reach, Relative, Store, Which, Who};
 use glassformer_graph::{
     Backend, Batch, Builder, Capacity, Error, PageLayout, Pages, Rows, Runner, Shape, Side, Slot, Span, State,

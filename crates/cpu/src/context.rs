@@ -4,8 +4,8 @@ use glassformer_graph::ops::{Activation, Attend, Which};
 use glassformer_graph::{Batch, Pages, Span};
 
 use crate::isa::Isa;
-use crate::lanes::bend::Bent;
-use crate::narrow::Dot;
+use crate::lanes::activation::ActivationKind;
+use crate::lowp::Dot;
 use crate::pages::PagesAt;
 
 /// Rows of `f32` somewhere in memory: an input or an output of a step.
@@ -54,14 +54,14 @@ impl Block {
 pub(crate) struct Context<'a> {
     /// The instruction set that kernels use.
     pub isa: Isa,
-    /// The instructions for products of narrow numbers.
+    /// The instructions for products of low-precision numbers.
     pub dot: Dot,
     /// Whether attention may round keys and values to `bf16`.
-    pub narrow: bool,
+    pub bf16: bool,
     /// Whether it multiplies them on tiles then.
     pub tiles: bool,
     /// Whether activations need to be no more exact than numbers of eight bits.
-    pub near: bool,
+    pub approximate: bool,
     /// The batch.
     pub batch: &'a Batch<'a>,
     /// The target's stored keys and values.
@@ -80,8 +80,8 @@ impl<'a> Context<'a> {
     }
 
     /// The activation, as exact as it has to be.
-    pub fn bent(&self, act: Activation) -> Bent {
-        if self.near { Bent::near(act) } else { Bent::exact(act) }
+    pub fn activation(&self, act: Activation) -> ActivationKind {
+        if self.approximate { ActivationKind::near(act) } else { ActivationKind::exact(act) }
     }
 
     /// How many pairs of a query and a key `attend` has, whether they see each other or not.

@@ -14,6 +14,4 @@ mod pages;
 mod plan;
 mod tuning;
 
-use lowp as narrow;
-
-pub use plan::{Cpu, Precision};
+pub use plan::Cpu;

@@ -5,7 +5,7 @@ mod common;
 
 use common::backends;
 use glassformer_conformance::{Sampled, bits, close, gradients, sampled, with_weights};
-use glassformer_graph::{Backend, Case, Op, Reference};
+use glassformer_graph::{Case, Op, Reference};
 use glassformer_tensor::Random;
 
 /// What `f32` and vectorised exponentials may differ from `f64` by.

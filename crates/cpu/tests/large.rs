@@ -9,7 +9,7 @@ use glassformer_graph::ops::{
     Linear, LinearInputGrad, LinearWeightGrad, Lookup, LookupGrad, Norm, NormGrad, NormKind, Pairing, Pool,
     Pooling, Rotate, Softmax, SoftmaxGrad, Squeeze, SqueezeGrad, SumRows, Turns,
 };
-use glassformer_graph::{Backend, Case, Labels, Op, Reference, Rows, Sample, Shape, Side};
+use glassformer_graph::{Case, Labels, Op, Reference, Rows, Sample, Shape, Side};
 use glassformer_tensor::{Random, Tolerance, compare};
 
 const LONG: Sample =

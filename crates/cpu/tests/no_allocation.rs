@@ -8,7 +8,8 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-use glassformer_cpu::{Cpu, Precision};
+use glassformer_cpu::Cpu;
+use glassformer_graph::Precision;
 use glassformer_graph::{Backend, Batch, Capacity, Leaf, Pages, Rows, Side, Span, State};
 use layers::{Purpose, Stack, parameters};
 

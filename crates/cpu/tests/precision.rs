@@ -7,9 +7,10 @@ mod layers;
 use std::sync::Arc;
 
 use glassformer_conformance::{bits, run};
+use glassformer_cpu::Cpu;
 use glassformer_cpu::isa::Isa;
 use glassformer_cpu::lowp::Dot;
-use glassformer_cpu::{Cpu, Precision};
+use glassformer_graph::Precision;
 use glassformer_graph::ops::{
     Activation, Attend, Gate, Ids, Keys, Linear, Lookup, Pattern, Reach, Relative, Who,
 };
@@ -240,14 +241,14 @@ fn weights_stay_wide_where_they_are_told_to() {
     let wide = outputs(&cpu(), &batch);
     for precision in NARROW {
         // Activations are only near: within 8e-5 each.
-        let all_kept = outputs(&cpu().with_precision(precision).keeping_wide(|_| true), &batch);
+        let all_kept = outputs(&cpu().with_precision(precision).keeping_f32(|_| true), &batch);
         let apart = all_kept.iter().zip(&wide).map(|(kept, wide)| difference(kept, wide));
         assert!(apart.fold(0.0, f32::max) < 5e-4);
         if precision == Precision::Int4 {
             continue; // rows looked up there are in low precision then, too
         }
         // Only the table of words is in low precision, so the stack before it has the same bits.
-        let table = cpu().with_precision(precision).keeping_wide(|name| name != "tokens");
+        let table = cpu().with_precision(precision).keeping_f32(|name| name != "tokens");
         let found = outputs(&table, &batch);
         assert!(bits(&found[..1]) == bits(&all_kept[..1]) && bits(&found[1..]) != bits(&all_kept[1..]));
     }

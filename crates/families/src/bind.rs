@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::slice;
 
 use glassformer_formula::{Depth, Formula};
 use glassformer_graph::Constants;
 use glassformer_model::{Parameter, Source, parameters};
-use glassformer_tensor::Coded;
-use glassformer_weights::{Dtype, Weights, scheme};
+use glassformer_tensor::{Coded, Halves};
+use glassformer_weights::{Dtype, View, Weights, scheme};
 
 use crate::{Error, Family, How, Rule};
 
@@ -164,6 +165,29 @@ fn reshaped(shape: &[usize], how: How) -> Option<Vec<usize>> {
     })
 }
 
+impl Bound {
+    /// The tensor that the weight `name` is rows of, and which, where it is nothing else.
+    fn rows(&self, name: &str) -> Option<(View<'_>, Range<usize>)> {
+        let (theirs, how, _) = self.parameters.get(name)?;
+        let view = self.weights.get(theirs)?;
+        let rows = *view.shape().first()?;
+        let range = match *how {
+            How::Same => 0..rows,
+            How::Part { part, of } => part * (rows / of)..(part + 1) * (rows / of),
+            How::Rows { from, to } => from..to,
+            How::Flattened
+            | How::PlusOne
+            | How::Noughts
+            | How::NoughtsThen(_)
+            | How::RowMore(_)
+            | How::Transposed
+            | How::TransposedPart { .. }
+            | How::HeadPart { .. } => return None,
+        };
+        Some((view, range))
+    }
+}
+
 impl Constants for Bound {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         let (theirs, how, _) = self.parameters.get(name)?;
@@ -203,24 +227,14 @@ impl Constants for Bound {
         })
     }
 
+    fn halves(&self, name: &str) -> Option<Halves<'_>> {
+        let (view, rows) = self.rows(name)?;
+        view.halves(rows)
+    }
+
     fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {
-        let (theirs, how, _) = self.parameters.get(name)?;
-        let view = self.weights.get(theirs)?;
-        let rows = *view.shape().first()?;
-        let coded = match *how {
-            How::Same => view.coded(0..rows)?,
-            How::Part { part, of } => view.coded(part * (rows / of)..(part + 1) * (rows / of))?,
-            How::Rows { from, to } => view.coded(from..to)?,
-            How::Flattened
-            | How::PlusOne
-            | How::Noughts
-            | How::NoughtsThen(_)
-            | How::RowMore(_)
-            | How::Transposed
-            | How::TransposedPart { .. }
-            | How::HeadPart { .. } => return None,
-        };
-        Some(Box::new(coded))
+        let (view, rows) = self.rows(name)?;
+        Some(Box::new(view.coded(rows)?))
     }
 }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use glassformer_formula::{Activation, Formula, Head, Norm, Pool, Pooler, Then};
 use glassformer_graph::Constants;
 use glassformer_model::{Model, Source, parameters};
-use glassformer_tensor::Coded;
+use glassformer_tensor::{Coded, Halves};
 use glassformer_weights::{Format, Weights};
 use serde_json::{Map, Value, json};
 
@@ -382,6 +382,10 @@ impl Constants for Joined {
             Some((weights, theirs)) => Some(weights.get(theirs)?.values()),
             None => self.model.get(name),
         }
+    }
+
+    fn halves(&self, name: &str) -> Option<Halves<'_>> {
+        if self.modules.contains_key(name) { None } else { self.model.halves(name) }
     }
 
     fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {

@@ -188,7 +188,7 @@ pub use glassformer_train as train;
 pub use glassformer_translator as translator;
 pub use glassformer_weights as weights;
 
-pub use glassformer_cpu::{Cpu, Precision};
+pub use glassformer_cpu::Cpu;
 pub use glassformer_engine::{
     Decoding, Finish, Forward, Generated, Generator, Request, Room, Sampling, Sequence, Session,
 };
@@ -196,6 +196,7 @@ pub use glassformer_engine::{
 pub use glassformer_explain::{Trace, Walkthrough};
 pub use glassformer_families::Open;
 pub use glassformer_formula::{Formula, print};
+pub use glassformer_graph::Precision;
 pub use glassformer_graph::{Backend, Reference};
 pub use glassformer_model::Model;
 pub use glassformer_tasks::{TextEncoder, TextGenerator};

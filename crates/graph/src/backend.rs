@@ -5,10 +5,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 use std::sync::Arc;
 
-use glassformer_tensor::{Coded, Tensor};
+use glassformer_tensor::{Coded, Halves, Tensor};
 
-use crate::ops::{Attend, Ids, Keys, Squeeze, SqueezeGrad, What, Which};
-use crate::{Ask, Batch, Dtype, Error, Graph, Leaders, Leaf, Op, PageLayout, Rows, Shape, Side, Slot, State};
+use crate::{Ask, Batch, Dtype, Error, Graph, Leaders, Leaf, PageLayout, Rows, Shape, Side, State};
 
 /// Turns graphs into something that runs.
 pub trait Backend: Send + Sync {
@@ -22,11 +21,6 @@ pub trait Backend: Send + Sync {
         weights: &dyn Constants,
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error>;
-
-    /// How many threads it computes on. What is done between its runs takes no more.
-    fn threads(&self) -> usize {
-        1
-    }
 }
 
 /// A prepared graph. Immutable: what changes is in the [`State`], whose memory belongs to the backend.
@@ -90,6 +84,11 @@ pub trait Runner: Send + Sync {
 pub trait Constants: Sync {
     /// The numbers of the weight `name`, row-major.
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>>;
+
+    /// The weight `name` as it is stored, where that is in 16 bits: for backends that hold it so.
+    fn halves(&self, _name: &str) -> Option<Halves<'_>> {
+        None
+    }
 
     /// The weight `name` as it is stored, where that is in few bits and row by row: for backends that compute on it so.
     fn coded(&self, _name: &str) -> Option<Box<dyn Coded + '_>> {
@@ -218,275 +217,6 @@ impl Capacity {
             }
         }
         Ok(())
-    }
-}
-
-/// What a graph demands of any batch: ids within their tables, stored rows within their pages, inputs of the right length.
-#[derive(Clone, Debug, Default)]
-pub struct Limits {
-    tables: Vec<(Ids, usize, String)>,
-    clusters: Vec<(Side, usize, String)>,
-    inputs: Vec<(String, Shape)>,
-    lengths: Vec<(Side, usize, String)>,
-    classes: Vec<(Side, Shape)>,
-    /// Sides whose labels are two places of each sequence, and the rows that have scores.
-    places: Vec<(Side, Rows)>,
-    /// Sides whose sequences belong together two by two.
-    pairs: Vec<Side>,
-    /// What slots of pages must be.
-    slots: Vec<(Which, usize, Slot)>,
-    /// Pages with room for the rows of this side, their past included.
-    own: Vec<(Side, Which)>,
-    /// Whose rows look at a source that was stored before.
-    stored: Vec<Side>,
-    /// Whose rows look at rows of the other side.
-    crossings: Vec<(Side, Side)>,
-    /// The type of pages that its attentions can read, besides `f32`.
-    keeps: Dtype,
-}
-
-impl Limits {
-    /// The demands of `graph`.
-    pub fn of(graph: &Graph) -> Self {
-        let mut limits = Self::default();
-        limits.inputs.extend(graph.leaves(Leaf::Input).map(|(_, info)| (info.name.clone(), info.shape)));
-        for node in graph.nodes() {
-            let shape = |k: usize| graph.shape(node.inputs[k]);
-            match &node.op {
-                Op::Lookup(op) => {
-                    let name = graph.info(node.inputs[0]).name.clone();
-                    if let Ids::Cluster { side, to, .. } = op.ids {
-                        limits.clusters.push((side, to, name));
-                    } else if let Rows::Fixed(rows) = shape(0).rows {
-                        limits.tables.push((op.ids, rows, name));
-                    }
-                }
-                Op::LookupGrad(op) => {
-                    if let Rows::Fixed(rows) = op.table.rows {
-                        limits.tables.push((op.ids, rows, node.name.clone()));
-                    }
-                }
-                Op::Squeeze(Squeeze { side }) | Op::SqueezeGrad(SqueezeGrad { side }) => {
-                    limits.lengths.push((*side, shape(1).width, graph.info(node.inputs[1]).name.clone()));
-                }
-                Op::SpanLoss(op) => note(&mut limits.places, (op.side, shape(0).rows)),
-                Op::SpanLossGrad(op) => note(&mut limits.places, (op.of.side, shape(0).rows)),
-                Op::PairLoss(op) => note(&mut limits.pairs, op.side),
-                Op::PairLossGrad(op) => note(&mut limits.pairs, op.of.side),
-                Op::Correct(op) => match op.what {
-                    What::Rows => note(&mut limits.classes, (op.side, shape(0))),
-                    What::Spans => note(&mut limits.places, (op.side, shape(0).rows)),
-                    What::Pairs => note(&mut limits.pairs, op.side),
-                },
-                Op::CrossEntropy(op) => note(&mut limits.classes, (op.side, shape(0))),
-                Op::CrossEntropyGrad(op) => note(&mut limits.classes, (op.of.side, shape(0))),
-                Op::Store(op) => {
-                    note(&mut limits.slots, (op.pages, op.slot, op.heads));
-                    note(&mut limits.own, (op.side, op.pages));
-                }
-                Op::Attend(op) => limits.attend(op),
-                Op::AttendGrad(op) => limits.attend(&op.attend),
-                Op::AttendShow(op) => limits.attend(&op.attend),
-                _ => {}
-            }
-        }
-        // Only the last cluster bounds the vocabulary.
-        for side in [Side::Source, Side::Target] {
-            let last = limits.clusters.iter().filter(|(of, ..)| *of == side).max_by_key(|(_, to, _)| *to);
-            limits.tables.extend(last.map(|(side, to, name)| (Ids::Tokens(*side), *to, name.clone())));
-        }
-        limits
-    }
-
-    fn attend(&mut self, op: &Attend) {
-        match op.keys {
-            Keys::Pages(which, slot) => {
-                note(&mut self.slots, (which, slot, Slot { heads: op.key_heads, size: op.size }));
-                match which {
-                    Which::Cache => note(&mut self.own, (op.side, which)),
-                    Which::Crossing => note(&mut self.stored, op.side),
-                }
-            }
-            Keys::Rows(rows) => {
-                if let Some(other) = rows.side().filter(|&other| other != op.side) {
-                    note(&mut self.crossings, (op.side, other));
-                }
-            }
-        }
-    }
-
-    /// The same for a runner that keeps keys and values in `dtype` ([`Runner::keeps`]).
-    #[must_use]
-    pub fn keeping(self, dtype: Dtype) -> Self {
-        Self { keeps: dtype, ..self }
-    }
-
-    /// Refuses a batch that the graph cannot run.
-    ///
-    /// # Errors
-    /// The first thing wrong with it.
-    pub fn admit(&self, batch: &Batch<'_>, state: &State) -> Result<(), Error> {
-        batch.check()?;
-        let bad = |what: String, hint: &str| Err(Error::Batch { what, hint: hint.to_owned() });
-        for (ids, rows, table) in &self.tables {
-            if let Some((row, id)) = ids.beyond(batch, *rows) {
-                return match ids {
-                    Ids::Positions { side, .. } => bad(
-                        format!("position {id} of {side} row {row} is beyond the {rows} rows of {table}"),
-                        "shorten the sequence",
-                    ),
-                    Ids::Tokens(side) | Ids::Cluster { side, .. } | Ids::Types(side) => bad(
-                        format!("id {id} of {side} row {row} is beyond the {rows} rows of {table}"),
-                        "use ids of this model's vocabulary",
-                    ),
-                };
-            }
-        }
-        for (ids, _, table) in &self.tables {
-            if let Ids::Tokens(side) = ids
-                && batch.side(*side).tokens.len() != batch.side(*side).rows()
-            {
-                return bad(format!("the {side} rows have no token ids for {table}"), "give token ids");
-            }
-        }
-        for (side, most, name) in &self.lengths {
-            if let Some(span) = batch.side(*side).spans.iter().find(|span| span.len > *most) {
-                return bad(
-                    format!("a {side} sequence of {} rows is beyond the {most} columns of {name}", span.len),
-                    "shorten the sequence",
-                );
-            }
-        }
-        for &(side, logits) in &self.classes {
-            let (packed, counted) = (batch.side(side), batch.count(logits.rows));
-            if packed.labels.len() != counted || packed.weights.len() != counted {
-                return bad(
-                    format!(
-                        "{} labels and {} weights for {counted} rows",
-                        packed.labels.len(),
-                        packed.weights.len()
-                    ),
-                    "give one of each for every row of the loss",
-                );
-            }
-            if let Some(label) = packed.labels.iter().find(|&&label| label as usize >= logits.width) {
-                return bad(
-                    format!("label {label} is beyond the {} classes", logits.width),
-                    "check the labels",
-                );
-            }
-        }
-        self.admit_sequences(batch)?;
-        for &(side, other) in &self.crossings {
-            let sources = batch.side(other).spans.len();
-            if let Some(span) = batch.side(side).spans.iter().find(|span| span.source >= sources) {
-                return bad(
-                    format!("a {side} sequence looks at {other} sequence {}, of {sources}", span.source),
-                    "give the sequences that are looked at in the same batch",
-                );
-            }
-        }
-        self.admit_pages(batch, state)?;
-        if batch.inputs.len() != self.inputs.len() {
-            return bad(
-                format!("{} inputs for a graph with {}", batch.inputs.len(), self.inputs.len()),
-                "give each of the graph's inputs, in order",
-            );
-        }
-        for ((name, shape), given) in self.inputs.iter().zip(&batch.inputs) {
-            let need = batch.count(shape.rows) * shape.width;
-            if given.len() != need {
-                return bad(
-                    format!("the input {name} has {} numbers, not {need}", given.len()),
-                    "check its shape",
-                );
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses labels and weights that are not those of whole sequences, where a loss looks at these.
-    fn admit_sequences(&self, batch: &Batch<'_>) -> Result<(), Error> {
-        let bad = |what: String, hint: &str| Err(Error::Batch { what, hint: hint.to_owned() });
-        for &(side, rows) in &self.places {
-            let packed = batch.side(side);
-            let count = packed.spans.len();
-            if batch.count(rows) != packed.rows() {
-                let (found, rows) = (batch.count(rows), packed.rows());
-                return bad(format!("scores of {found} of {rows} {side} rows"), "pick all rows");
-            }
-            if packed.labels.len() != 2 * count || packed.weights.len() != count {
-                let (labels, weights) = (packed.labels.len(), packed.weights.len());
-                return bad(
-                    format!(
-                        "{labels} labels and {weights} weights for {count} sequences with two places each"
-                    ),
-                    "give two labels and one weight for every sequence",
-                );
-            }
-            let places = packed.labels.chunks(2).zip(&packed.spans);
-            let mut places =
-                places.flat_map(|(labels, span)| labels.iter().map(move |&label| (label, span.len)));
-            if let Some((label, _)) = places.find(|&(label, len)| label as usize >= len) {
-                return bad(format!("place {label} is beyond its {side} sequence"), "check the labels");
-            }
-        }
-        for &side in &self.pairs {
-            let packed = batch.side(side);
-            if packed.spans.len() % 2 == 1 || packed.weights.len() != packed.spans.len() / 2 {
-                let (sequences, weights) = (packed.spans.len(), packed.weights.len());
-                return bad(
-                    format!("{sequences} sequences and {weights} weights where sequences come in pairs"),
-                    "give pairs of sequences, and one weight for every pair",
-                );
-            }
-        }
-        Ok(())
-    }
-
-    fn admit_pages(&self, batch: &Batch<'_>, state: &State) -> Result<(), Error> {
-        for (which, slot, heads) in &self.slots {
-            let layout = which.pages(state).layout();
-            let dtype = layout.dtype();
-            if ![Dtype::F32, self.keeps].contains(&dtype) {
-                return Err(Error::Batch {
-                    what: format!(
-                        "the pages are for keys and values in {dtype}, and these are in {}",
-                        self.keeps
-                    ),
-                    hint: "make the state's pages with the layout of this model".to_owned(),
-                });
-            }
-            let found = layout.slots().get(*slot);
-            if found != Some(heads) {
-                return Err(Error::Batch {
-                    what: format!("slot {slot} of the pages is {found:?} where {heads:?} is needed"),
-                    hint: "make the state's pages with the layout of this model".to_owned(),
-                });
-            }
-        }
-        let room = |have: usize, need: usize| {
-            if have < need { Err(Error::Capacity { what: "rows in pages", need, have }) } else { Ok(()) }
-        };
-        for (side, which) in &self.own {
-            for span in &batch.side(*side).spans {
-                room(which.pages(state).room(span.table), span.past + span.len)?;
-            }
-        }
-        for side in &self.stored {
-            for span in &batch.side(*side).spans {
-                let have = state.crossing.room(span.source);
-                room(have, if have == 0 { 1 } else { state.crossing.len(span.source) })?;
-            }
-        }
-        Ok(())
-    }
-}
-
-/// Appends what is not there yet.
-fn note<T: PartialEq>(list: &mut Vec<T>, item: T) {
-    if !list.contains(&item) {
-        list.push(item);
     }
 }
 

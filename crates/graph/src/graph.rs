@@ -57,6 +57,32 @@ pub struct Node {
     pub outputs: Vec<Value>,
 }
 
+/// A node where it stands: what an operation is asked about itself with.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'a> {
+    /// The graph.
+    pub graph: &'a Graph,
+    /// One of its nodes.
+    pub node: &'a Node,
+}
+
+impl<'a> At<'a> {
+    /// The shape of input number `k`.
+    pub fn shape(&self, k: usize) -> Shape {
+        self.graph.shape(self.node.inputs[k])
+    }
+
+    /// The name of input number `k`.
+    pub fn name(&self, k: usize) -> &'a str {
+        &self.graph.info(self.node.inputs[k]).name
+    }
+
+    /// The shape of the first output.
+    pub fn output(&self) -> Shape {
+        self.graph.shape(self.node.outputs[0])
+    }
+}
+
 /// A flat list of operations. Immutable once built; passes make new ones.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {

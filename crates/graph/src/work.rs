@@ -4,8 +4,8 @@
 //! of a query and a key that see each other. Norms, activations, softmax, embeddings and choosing are not counted, whatever
 //! they cost: the counted work is what no implementation can leave out.
 
-use crate::ops::{Attend, Keys, Linear, Pattern, Reach};
-use crate::{Batch, Graph, Op, Rows};
+use crate::ops::Linear;
+use crate::{At, Batch, Graph, Op, Rows};
 
 /// The work of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -18,32 +18,24 @@ pub struct Work {
     pub stored: f64,
 }
 
+/// A batch whose work is counted.
+pub struct Tally<'a> {
+    /// The batch.
+    pub batch: &'a Batch<'a>,
+    /// How many rows of a source are stored in a table.
+    pub crossing: &'a dyn Fn(usize) -> usize,
+    /// The work so far.
+    pub work: Work,
+}
+
 impl Work {
     /// The work of running `graph` over `batch`, where `crossing` tells how many rows of a source are stored in a table.
     pub fn of(graph: &Graph, batch: &Batch<'_>, crossing: impl Fn(usize) -> usize) -> Self {
-        let mut work = Self::default();
+        let mut tally = Tally { batch, crossing: &crossing, work: Self::default() };
         for node in graph.nodes() {
-            match &node.op {
-                Op::Linear(Linear) => {
-                    let (x, y) = (graph.shape(node.inputs[0]), graph.shape(node.outputs[0]));
-                    work.products += 2.0 * batch.count(y.rows) as f64 * x.width as f64 * y.width as f64;
-                }
-                Op::Attend(op) => work.attend(op, batch, &crossing),
-                _ => {}
-            }
+            node.op.work(&At { graph, node }, &mut tally);
         }
-        work
-    }
-
-    fn attend(&mut self, op: &Attend, batch: &Batch<'_>, crossing: &impl Fn(usize) -> usize) {
-        for (s, span) in batch.side(op.side).spans.iter().enumerate() {
-            let keys = op.keys_with(batch, crossing, s);
-            let seen = (keys.offset..keys.offset + span.len).map(|at| seen(op, at, keys.first, keys.end));
-            self.attention += 4.0 * (seen.sum::<usize>() * op.heads * op.size) as f64;
-            if let Keys::Pages(..) = op.keys {
-                self.stored += (2 * (keys.end - keys.first) * op.key_heads * op.size) as f64;
-            }
-        }
+        tally.work
     }
 
     /// This work, so many times.
@@ -65,21 +57,6 @@ impl std::ops::Add for Work {
     }
 }
 
-/// How many keys the row at position `at` sees, of those from `first` to `end`; global rows see as much as others here.
-fn seen(op: &Attend, at: usize, first: usize, end: usize) -> usize {
-    let reach = match op.reach {
-        Reach::Both => end,
-        Reach::Past => end.min(at + 1),
-    };
-    let (from, to) = match op.pattern {
-        Pattern::Dense => (first, reach),
-        Pattern::Window(window) | Pattern::WindowAndGlobal(window) => {
-            (first.max(at.saturating_sub(window)), reach.min(at + window + 1))
-        }
-    };
-    to.saturating_sub(from)
-}
-
 /// The weights that products of `graph` multiply with, each once: its name, outputs and inputs.
 pub fn multiplied(graph: &Graph) -> Vec<(&str, usize, usize)> {
     let mut found: Vec<(&str, usize, usize)> = Vec::new();
@@ -99,8 +76,8 @@ pub fn multiplied(graph: &Graph) -> Vec<(&str, usize, usize)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::ops::{Relative, Which, Who};
-    use crate::{Builder, Shape, Side, Span};
+    use crate::ops::{Attend, Keys, Pattern, Reach, Relative, Which, Who};
+    use crate::{Builder, Node, Operation, Shape, Side, Span};
 
     fn attention(reach: Reach, pattern: Pattern, keys: Keys) -> Attend {
         Attend {
@@ -134,18 +111,23 @@ mod tests {
     fn attention_counts_the_pairs_that_see_each_other() {
         let mut batch = Batch::default();
         batch.target.push(&[1; 6], Span { past: 10, ..Span::default() });
-        let mut work = Work::default();
+        let of = |attend: Attend| {
+            let graph = Graph::default();
+            let node =
+                Node { name: String::new(), op: attend.into(), inputs: Vec::new(), outputs: Vec::new() };
+            let mut tally = Tally { batch: &batch, crossing: &|_| 0, work: Work::default() };
+            attend.work(&At { graph: &graph, node: &node }, &mut tally);
+            tally.work
+        };
         let pages = Keys::Pages(Which::Cache, 0);
-        work.attend(&attention(Reach::Past, Pattern::Dense, pages), &batch, &|_| 0);
+        let work = of(attention(Reach::Past, Pattern::Dense, pages));
         let pairs = (11..=16).sum::<usize>();
         assert_eq!(work.attention, (4 * pairs * 4 * 8) as f64);
         assert_eq!(work.stored, f64::from(2 * 16 * 2 * 8));
-        let mut windowed = Work::default();
-        windowed.attend(&attention(Reach::Past, Pattern::Window(3), pages), &batch, &|_| 0);
+        let windowed = of(attention(Reach::Past, Pattern::Window(3), pages));
         assert_eq!(windowed.attention, f64::from(4 * 6 * 4 * 4 * 8));
-        let mut both = Work::default();
         let rows = Keys::Rows(Rows::Tokens(Side::Target));
-        both.attend(&attention(Reach::Both, Pattern::Dense, rows), &batch, &|_| 0);
+        let both = of(attention(Reach::Both, Pattern::Dense, rows));
         assert_eq!((both.attention, both.stored), (f64::from(4 * 6 * 6 * 4 * 8), 0.0));
     }
 }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use glassformer_formula::Formula;
 use glassformer_graph::ops::Which;
 use glassformer_graph::{Constants, Graph, Op, PageLayout};
-use glassformer_tensor::{Coded, Tensor};
+use glassformer_tensor::{Coded, Halves, Tensor};
 use glassformer_weights::Weights;
 
 use crate::error::Misfit;
@@ -31,6 +31,11 @@ struct Plain(Weights);
 impl Constants for Plain {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         Some(self.0.get(name)?.values())
+    }
+
+    fn halves(&self, name: &str) -> Option<Halves<'_>> {
+        let view = self.0.get(name)?;
+        view.halves(0..*view.shape().first()?)
     }
 
     fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {
@@ -177,6 +182,10 @@ impl Model {
 impl Constants for Model {
     fn get(&self, name: &str) -> Option<Cow<'_, [f32]>> {
         self.weights.get(name)
+    }
+
+    fn halves(&self, name: &str) -> Option<Halves<'_>> {
+        self.weights.halves(name)
     }
 
     fn coded(&self, name: &str) -> Option<Box<dyn Coded + '_>> {

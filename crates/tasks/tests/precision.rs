@@ -4,7 +4,8 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use glassformer_cpu::{Cpu, Precision};
+use glassformer_cpu::Cpu;
+use glassformer_graph::Precision;
 use glassformer_tasks::{Comparison, TextEncoder, TextGenerator};
 
 const ENGLISH: [&str; 3] = [

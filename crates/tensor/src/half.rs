@@ -1,4 +1,46 @@
-//! IEEE 754 halves, for scales that are stored in sixteen bits.
+//! Numbers of sixteen bits: IEEE 754 halves, and matrices as files hold them.
+
+use std::borrow::Cow;
+
+/// The two ways to write a number in sixteen bits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Half {
+    /// IEEE 754: five bits of exponent.
+    F16,
+    /// The upper half of an `f32`.
+    Bf16,
+}
+
+/// A matrix of such numbers, where it lies.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Halves<'a> {
+    /// How they are written.
+    pub half: Half,
+    /// The numbers, row-major and little-endian.
+    pub bytes: Cow<'a, [u8]>,
+}
+
+impl Halves<'_> {
+    /// How many numbers there are.
+    pub fn count(&self) -> usize {
+        self.bytes.len() / 2
+    }
+
+    /// Widens the numbers from `first` on into all of `to`, exactly.
+    ///
+    /// # Panics
+    /// If there are not so many.
+    pub fn widen(&self, first: usize, to: &mut [f32]) {
+        let bytes = &self.bytes[2 * first..2 * (first + to.len())];
+        for (number, &bytes) in to.iter_mut().zip(bytes.as_chunks::<2>().0) {
+            let bits = u16::from_le_bytes(bytes);
+            *number = match self.half {
+                Half::F16 => widen(bits),
+                Half::Bf16 => f32::from_bits(u32::from(bits) << 16),
+            };
+        }
+    }
+}
 
 /// A half as `f32`, exactly. Subnormal halves are multiples of 2⁻²⁴ and normal in `f32`, so that a thread which flushes
 /// subnormals reads the same number.
@@ -37,6 +79,17 @@ pub fn round(x: f32) -> u16 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_of_both_kinds_widen() {
+        let bytes = Cow::Borrowed(&[0, 0x3c, 0x80, 0x3f, 0, 0xc0][..]);
+        let mut two = [0.0; 2];
+        Halves { half: Half::F16, bytes: bytes.clone() }.widen(0, &mut two);
+        assert_eq!(two[0], 1.0);
+        let halves = Halves { half: Half::Bf16, bytes };
+        halves.widen(1, &mut two);
+        assert_eq!((two, halves.count()), ([1.0, -2.0], 3));
+    }
 
     #[test]
     fn every_half_survives() {

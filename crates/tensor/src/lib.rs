@@ -14,5 +14,6 @@ mod tensor;
 pub use buffer::Buffer;
 pub use coded::{Base, Bits, Coded, CodedRow, Coding, Integers, LARGEST_STEP, SUPER, Scales};
 pub use compare::{Difference, Tolerance, compare};
+pub use half::{Half, Halves};
 pub use random::Random;
 pub use tensor::Tensor;

@@ -7,9 +7,10 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use glassformer_cpu::{Cpu, Precision};
+use glassformer_cpu::Cpu;
 use glassformer_formula::named::{Original, Size, gpt2, original};
 use glassformer_formula::{Formula, Head};
+use glassformer_graph::Precision;
 use glassformer_graph::{Batch, Capacity, Span};
 use glassformer_model::Model;
 use glassformer_tensor::Random;

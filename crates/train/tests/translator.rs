@@ -6,7 +6,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use common::Folder;
-use glassformer_cpu::{Cpu, Precision};
+use glassformer_cpu::Cpu;
+use glassformer_graph::Precision;
 use glassformer_metrics::Words;
 use glassformer_train::config::Source;
 use glassformer_train::{Changes, Config, Ended, Evaluate, Run};
@@ -27,7 +28,7 @@ fn the_small_translator_learns_to_translate() {
         .expect("the formula");
 
     let config = Config::open(folder.0.join("small.toml")).expect("the configuration is right");
-    let backend = Cpu::default().with_precision(Precision::Bf16).keeping_wide(|_| false);
+    let backend = Cpu::default().with_precision(Precision::Bf16).keeping_f32(|_| false);
     let mut run = Run::open(config, &backend, Changes::Refuse, &mut |_| {}).expect("it can begin");
     let ended = run.go(&|| false, &mut |_| {}).expect("it trains");
     assert_eq!(ended, Ended::Done);

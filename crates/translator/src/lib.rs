@@ -13,8 +13,9 @@ mod parts;
 
 use std::sync::Arc;
 
-use glassformer_cpu::{Cpu, Precision};
+use glassformer_cpu::Cpu;
 use glassformer_graph::Backend;
+use glassformer_graph::Precision;
 use glassformer_tasks::{Error, Files, TextGenerator, Translate};
 
 use parts::{Part, parts};

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
-use glassformer_cpu::{Cpu, Precision};
+use glassformer_cpu::Cpu;
+use glassformer_graph::Precision;
 use glassformer_tasks::{Error, TextGenerator, Translate};
 use glassformer_translator::{FILES, translator};
 

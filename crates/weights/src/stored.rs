@@ -166,6 +166,21 @@ impl Stored {
         })
     }
 
+    /// The bytes of some rows, as [`Stored::bytes`] gives all; `None` if it has not so many, or a scale.
+    pub(crate) fn row_bytes(&self, rows: &Range<usize>) -> Option<Cow<'_, [u8]>> {
+        let count = *self.shape.first()?;
+        if self.scale.is_some() || rows.start > rows.end || rows.end > count {
+            return None;
+        }
+        let all = self.bytes()?;
+        let width = all.len() / count.max(1);
+        let range = rows.start * width..rows.end * width;
+        Some(match all {
+            Cow::Borrowed(all) => Cow::Borrowed(&all[range]),
+            Cow::Owned(all) => Cow::Owned(all[range].to_vec()),
+        })
+    }
+
     /// The numbers as integers, if they are stored so; without their scale.
     pub(crate) fn integers(&self) -> Option<Vec<i64>> {
         self.dtype.integers(&self.bytes()?)

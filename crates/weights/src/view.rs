@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use glassformer_tensor::Tensor;
+use glassformer_tensor::{Half, Halves, Tensor};
 
 use crate::stored::Stored;
 use crate::{CodedRows, Dtype, Quant};
@@ -80,6 +80,17 @@ impl<'a> View<'a> {
     /// Some rows in few bits, as they are stored; `None` if they are not, or lie across blocks.
     pub fn coded(&self, rows: Range<usize>) -> Option<CodedRows<'a>> {
         CodedRows::new(self.stored, rows)
+    }
+
+    /// Some rows in 16 bits, as they are stored; `None` if they are not, or there are not so many.
+    pub fn halves(&self, rows: Range<usize>) -> Option<Halves<'a>> {
+        let half = match self.dtype() {
+            Dtype::F16 => Half::F16,
+            Dtype::Bf16 => Half::Bf16,
+            _ => return None,
+        };
+        let bytes = self.stored.row_bytes(&rows)?;
+        Some(Halves { half, bytes })
     }
 
     /// What the integers of each row are divided or multiplied by in [`View::values`]; `None` if there are no scales, or if they

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use glassformer::cpu::Precision;
+use glassformer::Precision;
 use glassformer::train::Event;
 use glassformer::train::config::Objective;
 use glassformer::train::init::{Proposal, Wanted};
@@ -28,6 +28,7 @@ pub fn run(objective: &str, args: &args::Train, console: &Console) -> Result<(),
         skip: args.skip,
         to: to.clone(),
         memory: free_memory().map(|bytes| bytes / 2),
+        threads: console.threads(),
     };
     let reading = Progress::count("examples read");
     let backend = console.device(Precision::F32);

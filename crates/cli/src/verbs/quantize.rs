@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use glassformer::cpu::Precision;
+use glassformer::Precision;
 use glassformer::families::copy_beside;
 use glassformer::formula::Head;
 use glassformer::quantize::{Fitted, Quantize, Written};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use glassformer::cpu::Precision;
+use glassformer::Precision;
 use glassformer::train::config::{Objective, Precision as Wanted};
 use glassformer::train::{Changes, Config, Ended, Event, Log, Report, Run};
 use serde_json::json;

@@ -55,7 +55,7 @@ impl<B: ActivationFn> Two for Back<B> {
 /// As [`Call`] says.
 pub(super) unsafe fn activate(act: Activation, call: Call<'_>) {
     // SAFETY: the caller's promise.
-    with_activation!(call.run.bent(act), |B| unsafe { map_one(call, Value::<B>(PhantomData)) });
+    with_activation!(call.run.activation(act), |B| unsafe { map_one(call, Value::<B>(PhantomData)) });
 }
 
 /// `dx = f′(x) ⊙ dy`.
@@ -64,7 +64,7 @@ pub(super) unsafe fn activate(act: Activation, call: Call<'_>) {
 /// As [`Call`] says.
 pub(super) unsafe fn activate_grad(act: Activation, call: Call<'_>) {
     // SAFETY: the caller's promise.
-    with_activation!(call.run.bent(act), |B| unsafe { map_two(call, Back::<B>(PhantomData)) });
+    with_activation!(call.run.activation(act), |B| unsafe { map_two(call, Back::<B>(PhantomData)) });
 }
 
 /// `y = f(g) ⊙ u`.
@@ -73,7 +73,7 @@ pub(super) unsafe fn activate_grad(act: Activation, call: Call<'_>) {
 /// As [`Call`] says.
 pub(super) unsafe fn gate(act: Activation, call: Call<'_>) {
     // SAFETY: the caller's promise.
-    with_activation!(call.run.bent(act), |B| unsafe { map_two(call, Gated::<B>(PhantomData)) });
+    with_activation!(call.run.activation(act), |B| unsafe { map_two(call, Gated::<B>(PhantomData)) });
 }
 
 /// `dg = f′(g) ⊙ u ⊙ dy`, `du = f(g) ⊙ dy`.
@@ -87,7 +87,7 @@ pub(super) unsafe fn gate_grad(act: Activation, call: Call<'_>) {
         unsafe {
             let from = [0, 1, 2].map(|k: usize| call.inputs[k].data.add(part.start).cast_const());
             let to = [0, 1].map(|k: usize| call.outputs[k].data.add(part.start));
-            with_activation!(call.run.bent(act), |B| dispatch!(call.run.isa, |L| gate_back::<L, B>(
+            with_activation!(call.run.activation(act), |B| dispatch!(call.run.isa, |L| gate_back::<L, B>(
                 from,
                 to,
                 part.len()

@@ -1,10 +1,11 @@
 //! Products of coded weights, and lookups in tables of them: see [`crate::lowp::coded`].
 
 use glassformer_graph::ops::Lookup;
+use glassformer_plan::EpilogueKind;
 use glassformer_tensor::Coding;
 
 use super::Call;
-use super::linear::{EpilogueKind, epilogue};
+use super::linear::epilogue;
 use super::split::over_rows;
 use crate::lowp;
 use crate::lowp::coded::{CodedGemm, Weight};

@@ -29,7 +29,7 @@ pub(super) unsafe fn lowp(format: Format, k: usize, act: Activation, output: Out
             (Store::F32, None)
         }
     };
-    let pair = Pair { format, k, act: call.run.bent(act), store, behind, call };
+    let pair = Pair { format, k, act: call.run.activation(act), store, behind, call };
     // SAFETY: the caller's promise.
     unsafe { if call.worker.count > 1 { pair.together() } else { pair.alone() } }
 }
@@ -146,7 +146,7 @@ pub(super) unsafe fn coded(coding: Coding, k: usize, act: Activation, call: Call
     let other = Other { start: gate.data, stride: y.width };
     let products = [
         product(0, gate.data, Combine::Nothing),
-        product(1, y.data, Combine::Gate(call.run.bent(act), other)),
+        product(1, y.data, Combine::Gate(call.run.activation(act), other)),
     ];
     call.worker.share(products[0].items(), |item| {
         for product in &products {

@@ -7,6 +7,7 @@ use std::ops::Range;
 
 use glassformer_graph::Side;
 use glassformer_graph::ops::Activation;
+use glassformer_plan::EpilogueKind;
 
 use super::Call;
 use super::split::over_rows;
@@ -69,30 +70,10 @@ unsafe fn multiply(call: Call<'_>, product: &Gemm, scratch: &mut [f32]) {
     unsafe { product.run(call.run.isa, call.worker, scratch) };
 }
 
-/// What is done to a product at last.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) enum EpilogueKind {
-    /// Nothing.
-    #[default]
-    Nothing,
-    /// f(x).
-    Activate(Activation),
-    /// f(x). The last output keeps x, rounded to `bf16`.
-    ActivateAndKeep(Activation),
-    /// x + o, where o is a further input.
-    Add,
-    /// f(o) · x, where o is a further input.
-    Gate(Activation),
-    /// f′(o) · x, where o is a further input.
-    Derivative(Activation),
-    /// The same, where o comes rounded to `bf16`.
-    DerivativeBf16(Activation),
-}
-
 /// How a product writes y.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum OutputFormat {
-    /// Nothing.
+    /// As it is.
     #[default]
     F32,
     /// Quantized for products in this format. Only they read it.
@@ -111,16 +92,16 @@ pub(super) fn epilogue(kind: EpilogueKind, call: Call<'_>) -> Epilogue {
         }
         [] => unreachable!("the planner gives what the epilogue reads"),
     };
-    let exact = |act: Activation| call.run.bent(act);
+    let kind_of = |act: Activation| call.run.activation(act);
     let (activation, combine) = match kind {
         EpilogueKind::Nothing => (None, Combine::Nothing),
         EpilogueKind::Activate(act) | EpilogueKind::ActivateAndKeep(act) => {
-            (Some(exact(act)), Combine::Nothing)
+            (Some(kind_of(act)), Combine::Nothing)
         }
         EpilogueKind::Add => (None, Combine::Add(other())),
-        EpilogueKind::Gate(act) => (None, Combine::Gate(exact(act), other())),
-        EpilogueKind::Derivative(act) => (None, Combine::Derivative(exact(act), other())),
-        EpilogueKind::DerivativeBf16(act) => (None, Combine::DerivativeBf16(exact(act), other().start)),
+        EpilogueKind::Gate(act) => (None, Combine::Gate(kind_of(act), other())),
+        EpilogueKind::Derivative(act) => (None, Combine::Derivative(kind_of(act), other())),
+        EpilogueKind::DerivativeBf16(act) => (None, Combine::DerivativeBf16(kind_of(act), other().start)),
     };
     let keep = match kind {
         EpilogueKind::ActivateAndKeep(_) => call.outputs.last().map(|block| block.data),

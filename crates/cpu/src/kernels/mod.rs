@@ -7,6 +7,7 @@
 use crate::tuning::kernels::{LOWP_ROWS, LOWP_SPEEDUP, MULTIPLICATIONS};
 use glassformer_graph::ops::{Activation, Attend, Keys, Lookup, Norm, Rotate, Sinusoid, Which};
 use glassformer_graph::{Capacity, Op, Rows, Shape, Side};
+use glassformer_plan::EpilogueKind;
 use glassformer_tensor::Coding;
 
 use crate::context::{Block, Context};
@@ -32,9 +33,9 @@ mod softmax;
 mod split;
 mod top_k;
 
-pub(crate) use attend::has_narrow_grad;
-pub(crate) use linear::{EpilogueKind, OutputFormat, Packs};
-pub(crate) use top_k::top_k as leaders;
+pub(crate) use attend::has_bf16_grad;
+pub(crate) use linear::{OutputFormat, Packs};
+pub(crate) use top_k::top_k;
 
 /// What a step does.
 #[derive(Clone, Debug)]

@@ -171,8 +171,6 @@ impl ActivationKind {
     }
 }
 
-pub(crate) use ActivationKind as Bent;
-
 pub struct NearGelu;
 pub struct NearGeluTanh;
 pub struct NearSilu;

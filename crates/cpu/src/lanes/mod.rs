@@ -68,8 +68,6 @@ mod prefetch;
 mod scalar;
 mod transpose;
 
-pub(crate) use activation as bend;
-
 #[cfg(target_arch = "x86_64")]
 pub use avx2::Avx2;
 #[cfg(target_arch = "x86_64")]

@@ -17,6 +17,8 @@
 //! AMX adds even and odd k apart within a tile, `vdpbf16ps` adds pairs, the others multiply and add one by one.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
+use glassformer_plan::Type;
+
 use crate::epilogue::{Epilogue, Store};
 use crate::gemm::part;
 use crate::tuning::lowp::{
@@ -84,6 +86,16 @@ pub enum Format {
 impl Format {
     /// All of them.
     pub const ALL: [Self; 3] = [Self::Bf16, Self::Int8, Self::Int4];
+
+    /// Of weights that are held in this, where they are multiplied in low precision and not coded.
+    pub const fn of(held: Type) -> Option<Self> {
+        match held {
+            Type::Bf16 => Some(Self::Bf16),
+            Type::Int8 => Some(Self::Int8),
+            Type::Int4 => Some(Self::Int4),
+            Type::F32 | Type::Coded(_) => None,
+        }
+    }
 
     /// What A is quantized to.
     #[must_use]

@@ -6,6 +6,7 @@ use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::Lanes;
 use glassformer_tensor::{Buffer, CodedRow, Coding};
+use std::convert::Infallible;
 use std::ops::Range;
 
 /// A low-precision B: its tiles, panel by panel of sixteen columns; with integers then the scale of each column, and for each block
@@ -47,14 +48,36 @@ impl Weight {
             }
             return four;
         }
+        let read = |column: usize, row: &mut [f32]| {
+            row.copy_from_slice(&weight[column * inputs..(column + 1) * inputs]);
+            Ok::<(), Infallible>(())
+        };
+        Self::by_rows(format, (outputs, inputs), read).unwrap_or_else(|never| match never {})
+    }
+
+    /// The same from rows that `read` writes one after the other, so that a weight which is stored otherwise is never there in `f32` as a
+    /// whole.
+    ///
+    /// # Errors
+    /// What `read` says.
+    ///
+    /// # Panics
+    /// With [`Format::Int4`], whose rows come as codes.
+    pub fn by_rows<E>(
+        format: Format,
+        (outputs, inputs): (usize, usize),
+        mut read: impl FnMut(usize, &mut [f32]) -> Result<(), E>,
+    ) -> Result<Self, E> {
+        assert_ne!(format, Format::Int4, "four bits come as codes");
         let Self { mut data, .. } = Self::zeros(format, inputs, outputs);
         let start = format.floats(inputs, outputs);
+        let mut numbers = vec![0.0; inputs];
         for column in 0..outputs {
-            let numbers = &weight[column * inputs..(column + 1) * inputs];
+            read(column, &mut numbers)?;
             // SAFETY: the best set is available; the buffer begins with tiles for all columns.
             let scale = unsafe {
                 let panel = data.as_mut_ptr().add(column / LINES * format.tiles(inputs) * TILE_FLOATS);
-                quantize_row(Isa::best(), format, numbers, panel.cast::<u8>().add(column % LINES * LINE))
+                quantize_row(Isa::best(), format, &numbers, panel.cast::<u8>().add(column % LINES * LINE))
             };
             if format == Format::Int8 {
                 data[start + column] = scale;
@@ -75,7 +98,7 @@ impl Weight {
             }
         }
         data[..start].as_chunks_mut::<TILE_FLOATS>().0.iter_mut().for_each(transpose);
-        Self { data, format, k: inputs, columns: outputs }
+        Ok(Self { data, format, k: inputs, columns: outputs })
     }
 
     /// One of zeros.

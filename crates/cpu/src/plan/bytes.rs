@@ -1,9 +1,9 @@
 //! How large weights are as products read them.
 
+use glassformer_plan::{About, Type};
 use glassformer_tensor::Coding;
 
 use super::Cpu;
-use super::precision::{About, Held};
 use crate::gemm::Packed;
 use crate::lowp::{Format, Weight, coded};
 
@@ -11,19 +11,20 @@ impl Cpu {
     /// How many bytes the weight `name` of so many outputs and inputs takes in memory, as products read it; `stored` is what it
     /// is stored in, where that is in few bits.
     pub fn weight_bytes(&self, name: &str, outputs: usize, inputs: usize, stored: Option<Coding>) -> usize {
-        4 * match self.rule.of(About { name, outputs, inputs, stored }) {
-            Held::Wide => Packed::len(inputs, outputs),
-            Held::Narrow(format) => Weight::len(format, inputs, outputs),
-            Held::Coded(coding) => coded::Weight::len(coding, inputs, outputs),
-        }
+        let held = self.rule.of(About { name, outputs, inputs, stored });
+        let floats = match (held, Format::of(held)) {
+            (Type::Coded(coding), _) => coded::Weight::len(coding, inputs, outputs),
+            (_, Some(format)) => Weight::len(format, inputs, outputs),
+            (_, None) => Packed::len(inputs, outputs),
+        };
+        4 * floats
     }
 
     /// What the most of its products multiply in, where that is not `f32`, if this is what most weights are stored in.
     pub fn format(&self, stored: Option<Coding>) -> Option<Format> {
         match self.rule.of(About { name: "", outputs: 0, inputs: 0, stored }) {
-            Held::Wide => None,
-            Held::Narrow(format) => Some(format.of_rows()),
-            Held::Coded(_) => Some(Format::Int8),
+            Type::Coded(_) => Some(Format::Int8),
+            held => Format::of(held).map(Format::of_rows),
         }
     }
 }
@@ -31,7 +32,7 @@ impl Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Precision;
+    use glassformer_graph::Precision;
 
     #[test]
     fn low_precision_weights_take_fewer_bytes_and_small_heads_do_not() {

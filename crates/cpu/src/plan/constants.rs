@@ -20,7 +20,7 @@ pub(super) enum Wanted {
     /// A weight as the B of a product.
     Packed(Value, Packs),
     /// A weight `[out, in]` as the low-precision B of a product.
-    Narrow(Value, Format),
+    Lowp(Value, Format),
     /// A weight `[out, in]` in few bits.
     Coded(Value, Coding),
     /// A table in 8-bit integers, whose rows are looked up.
@@ -28,14 +28,14 @@ pub(super) enum Wanted {
     /// The rows of this sinusoid for so many positions.
     Sinusoid(Sinusoid, usize),
     /// The angles of these rotations, which do not depend on a sequence's length, for so many positions.
-    Turns(Rotate, usize),
+    Angles(Rotate, usize),
 }
 
 /// Something held.
 pub(super) enum Constant {
     Plain(Buffer),
     Packed(Packed),
-    Narrow(Weight),
+    Lowp(Weight),
     Coded(coded::Weight),
     Table(Table),
 }
@@ -46,7 +46,7 @@ impl Constant {
         match self {
             Self::Plain(buffer) => buffer.as_ptr(),
             Self::Packed(packed) => packed.as_ptr(),
-            Self::Narrow(weight) => weight.as_ptr(),
+            Self::Lowp(weight) => weight.as_ptr(),
             Self::Coded(weight) => weight.as_ptr(),
             Self::Table(table) => table.as_ptr(),
         }
@@ -68,7 +68,7 @@ type Label = (u64, String, Form);
 enum Form {
     Plain,
     Packed(Packs),
-    Narrow(Format),
+    Lowp(Format),
     Coded(Coding),
     Table,
 }
@@ -102,10 +102,10 @@ pub(super) fn make(
         let (value, form) = match wanted {
             Wanted::Plain(value) => (*value, Form::Plain),
             Wanted::Packed(value, packs) => (*value, Form::Packed(*packs)),
-            Wanted::Narrow(value, format) => (*value, Form::Narrow(*format)),
+            Wanted::Lowp(value, format) => (*value, Form::Lowp(*format)),
             Wanted::Coded(value, coding) => (*value, Form::Coded(*coding)),
             Wanted::Table(value) => (*value, Form::Table),
-            Wanted::Sinusoid(..) | Wanted::Turns(..) => return None,
+            Wanted::Sinusoid(..) | Wanted::Angles(..) => return None,
         };
         Some((weights.identity()?, graph.info(value).name.clone(), form))
     };
@@ -163,10 +163,10 @@ pub(super) fn make(
 
 impl Wanted {
     /// Whether it is a weight in less than `f32`.
-    pub fn is_narrow(&self) -> bool {
+    pub fn is_lowp(&self) -> bool {
         match self {
-            Self::Narrow(..) | Self::Coded(..) | Self::Table(_) => true,
-            Self::Plain(_) | Self::Packed(..) | Self::Sinusoid(..) | Self::Turns(..) => false,
+            Self::Lowp(..) | Self::Coded(..) | Self::Table(_) => true,
+            Self::Plain(_) | Self::Packed(..) | Self::Sinusoid(..) | Self::Angles(..) => false,
         }
     }
 
@@ -175,10 +175,10 @@ impl Wanted {
         match self {
             Self::Plain(value)
             | Self::Packed(value, _)
-            | Self::Narrow(value, _)
+            | Self::Lowp(value, _)
             | Self::Coded(value, _)
             | Self::Table(value) => Some(*value),
-            Self::Sinusoid(..) | Self::Turns(..) => None,
+            Self::Sinusoid(..) | Self::Angles(..) => None,
         }
     }
 }
@@ -189,14 +189,11 @@ impl Wanted {
 /// If a row has another length than the graph says, or stands for what is no number.
 fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<Option<Constant>, Error> {
     let (value, coding) = match wanted {
+        Wanted::Lowp(value, Format::Bf16) => return from_bits16(*value, graph, weights),
         Wanted::Coded(value, coding) => (*value, *coding),
-        Wanted::Narrow(value, Format::Int8) | Wanted::Table(value) => (*value, Coding::INT8),
-        Wanted::Narrow(value, Format::Int4) => (*value, Coding::INT4),
-        Wanted::Narrow(_, Format::Bf16)
-        | Wanted::Plain(_)
-        | Wanted::Packed(..)
-        | Wanted::Sinusoid(..)
-        | Wanted::Turns(..) => return Ok(None),
+        Wanted::Lowp(value, Format::Int8) | Wanted::Table(value) => (*value, Coding::INT8),
+        Wanted::Lowp(value, Format::Int4) => (*value, Coding::INT4),
+        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Sinusoid(..) | Wanted::Angles(..) => return Ok(None),
     };
     let ValueInfo { name, shape, .. } = graph.info(value);
     let Some(stored) = weights.coded(name).filter(|stored| stored.coding() == coding) else {
@@ -216,7 +213,7 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
         if let Wanted::Table(_) = wanted {
             return Ok(Some(Constant::Table(Table::from_integers(bytes, scales, width))));
         }
-        return Ok(Weight::from_integers(bytes, scales, width).map(Constant::Narrow));
+        return Ok(Weight::from_integers(bytes, scales, width).map(Constant::Lowp));
     }
     let mut row = CodedRow::default();
     let read = |index: usize, row: &mut CodedRow| {
@@ -237,7 +234,7 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
             read(index, &mut row)?;
             weight.set_column(index, &row);
         }
-        return Ok(Some(Constant::Narrow(weight)));
+        return Ok(Some(Constant::Lowp(weight)));
     }
     let mut weight = coded::Weight::zeros(coding, width, rows);
     for index in 0..rows {
@@ -245,6 +242,30 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
         weight.set_column(index, &row);
     }
     Ok(Some(Constant::Coded(weight)))
+}
+
+/// The B of a product in `bf16` from a weight that is stored in 16 bits, row by row.
+///
+/// # Errors
+/// If it has another size than the graph says, or a number that is none.
+fn from_bits16(value: Value, graph: &Graph, weights: &dyn Constants) -> Result<Option<Constant>, Error> {
+    let ValueInfo { name, shape, .. } = graph.info(value);
+    let Some(halves) = weights.halves(name) else { return Ok(None) };
+    let (rows, width) = (if let Rows::Fixed(rows) = shape.rows { rows } else { 0 }, shape.width);
+    if halves.count() != rows * width {
+        let (expected, found) = (rows * width, halves.count());
+        return Err(Error::WeightSize { name: name.clone(), shape: shape.to_string(), expected, found });
+    }
+    let read = |index: usize, row: &mut [f32]| {
+        halves.widen(index * width, row);
+        match row.iter().position(|x| !x.is_finite()) {
+            Some(at) => {
+                Err(Error::NotFinite { name: name.clone(), index: index * width + at, value: row[at] })
+            }
+            None => Ok(()),
+        }
+    };
+    Weight::by_rows(Format::Bf16, (rows, width), read).map(|weight| Some(Constant::Lowp(weight)))
 }
 
 /// What is wanted of a weight, from its numbers.
@@ -259,22 +280,22 @@ fn weight(wanted: &Wanted, graph: &Graph, data: &[f32]) -> Option<Constant> {
                 Packs::Rows => Packed::from_rows(data, rows, width),
             }))
         }
-        Wanted::Narrow(value, format) => {
+        Wanted::Lowp(value, format) => {
             let width = graph.shape(value).width;
-            Some(Constant::Narrow(Weight::from_weight(format, data, data.len() / width.max(1), width)))
+            Some(Constant::Lowp(Weight::from_weight(format, data, data.len() / width.max(1), width)))
         }
         Wanted::Coded(value, coding) => {
             let width = graph.shape(value).width;
             Some(Constant::Coded(coded::Weight::from_weight(coding, data, data.len() / width.max(1), width)))
         }
         Wanted::Table(value) => Some(Constant::Table(Table::from_weight(data, graph.shape(value).width))),
-        Wanted::Sinusoid(..) | Wanted::Turns(..) => None,
+        Wanted::Sinusoid(..) | Wanted::Angles(..) => None,
     }
 }
 
 fn table(wanted: &Wanted) -> Option<Constant> {
     match wanted {
-        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Narrow(..) | Wanted::Coded(..) | Wanted::Table(_) => {
+        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Lowp(..) | Wanted::Coded(..) | Wanted::Table(_) => {
             None
         }
         Wanted::Sinusoid(op, positions) => {
@@ -284,7 +305,7 @@ fn table(wanted: &Wanted) -> Option<Constant> {
             }
             Some(Constant::Plain(table))
         }
-        Wanted::Turns(op, positions) => {
+        Wanted::Angles(op, positions) => {
             let mut table = Buffer::zeros(positions * op.turning);
             for (p, row) in table.chunks_exact_mut(op.turning.max(1)).enumerate() {
                 position::angles_row(op, p, 0, row);

@@ -1,34 +1,10 @@
-//! What a state keeps from run to run by name: parameters in training, their moments, sums, remembered rows.
+//! The memory of what a state keeps from run to run.
 
 use std::collections::HashMap;
 
-use glassformer_graph::{Batch, Capacity, Error, Graph, Leaf, Shape};
+use glassformer_graph::{Batch, Error};
+use glassformer_plan::Kept;
 use glassformer_tensor::Buffer;
-
-/// A kept leaf of a graph.
-#[derive(Clone, Debug)]
-pub(super) struct Kept {
-    name: String,
-    shape: Shape,
-    /// What it becomes, where it is updated.
-    new: Option<Shape>,
-    /// The most numbers that it has or becomes.
-    most: usize,
-}
-
-impl Kept {
-    /// Those of `graph`, in its order.
-    pub fn of(graph: &Graph, capacity: &Capacity) -> Vec<Self> {
-        let numbers = |shape: Shape| capacity.count(shape.rows) * shape.width;
-        let leaves = graph.leaves(Leaf::Kept).map(|(value, info)| {
-            let update = graph.updates().iter().find(|update| update.kept == value);
-            let new = update.map(|update| graph.shape(update.new));
-            let most = numbers(info.shape).max(new.map_or(0, numbers));
-            Self { name: info.name.clone(), shape: info.shape, new, most }
-        });
-        leaves.collect()
-    }
-}
 
 /// Where the numbers of a kept leaf are.
 #[derive(Clone, Copy, Debug)]

@@ -1,7 +1,7 @@
 //! The planner: a graph becomes steps over one arena, once; a run binds the real sizes and walks them.
 //!
 //! Running allocates nothing. Every worker walks all steps and calls every kernel, which shares its work out; barriers
-//! stand between phases (see [`draft`]). Where an encoder's sequences are short there are two ways through the graph: one for
+//! stand between phases (see [`lower`]). Where an encoder's sequences are short there are two variants of the steps: one for
 //! many of them, each of which one worker takes through all layers, and one for few rows, which workers share.
 
 use std::borrow::Cow;
@@ -12,41 +12,52 @@ use std::thread::available_parallelism;
 
 use glassformer_graph::{
     Ask, Backend, Batch, Capacity, Constants, Dtype, Error, Graph, Leaders, Limits, Op, PageLayout, Pages,
-    Parts, Rows, Runner, State,
+    Parts, Precision, Rows, Runner, State,
 };
+use glassformer_plan::{Count, Home, Kept, Rule};
 use glassformer_tensor::Buffer;
 
 use crate::context::{Block, Context};
 use crate::isa::Isa;
-use crate::kernels;
-use crate::narrow::Dot;
+use crate::kernels::{self, Kernel, Work};
+use crate::lowp::{Dot, coded};
 use crate::pages::{PageMemory, page_bytes};
 use crate::team::{Team, Worker};
 use constants::{Constant, Shelf, Wanted};
-use deal::{Asked, Deal};
-use draft::Draft;
-use kept::{Kept, KeptMemory};
-use step::{Count, Home};
-use way::{Bound, Sharing, Way};
+use kept::KeptMemory;
+use lower::{Holding, Lowering};
+use schedule::{Asked, Schedule};
+use variant::{Bound, Sharing, Variant};
 
-mod band;
 mod bytes;
 mod constants;
-mod deal;
-mod draft;
-mod fuse;
 mod kept;
-mod layout;
-mod precision;
-mod step;
-mod way;
-
-pub use precision::Precision;
-use precision::{Choice, Rule};
+mod lower;
+mod row_blocks;
+mod schedule;
+mod variant;
 
 /// The most inputs and outputs of a step, which are bound on the stack: the gradient of an adaptive softmax with fourteen
 /// clusters has thirty.
 const OPERANDS: usize = 32;
+
+/// What a step does.
+#[derive(Clone, Debug)]
+struct Task {
+    /// What is called.
+    kernel: Kernel,
+    /// How its work grows.
+    work: Work,
+}
+
+impl Task {
+    fn new(kernel: Kernel, work: Work) -> Self {
+        Self { kernel, work }
+    }
+}
+
+/// A step of a plan on the CPU.
+type Step = glassformer_plan::Step<Task>;
 
 /// The CPU backend. Plans that it prepares share its threads and take turns on them.
 pub struct Cpu {
@@ -77,7 +88,7 @@ impl Cpu {
             isa,
             dot: Dot::best(isa),
             sharing: Sharing::Worthwhile,
-            rule: Rule::default(),
+            rule: Rule { precision: Precision::F32, exempt: None, supports: coded::is_supported },
             asked: Asked::default(),
             shelf: Shelf::default(),
         }
@@ -97,11 +108,11 @@ impl Cpu {
 
     /// Says by name which weights stay in `f32` whatever the precision, instead of those of heads with few outputs.
     #[must_use]
-    pub fn keeping_wide(self, wide: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
-        Self { rule: Rule { wide: Some(Arc::new(wide)), ..self.rule }, ..self }
+    pub fn keeping_f32(self, exempt: impl Fn(&str) -> bool + Send + Sync + 'static) -> Self {
+        Self { rule: Rule { exempt: Some(Arc::new(exempt)), ..self.rule }, ..self }
     }
 
-    /// Multiplies narrow numbers by these instructions: for tests and measurements.
+    /// Multiplies low-precision numbers by these instructions: for tests and measurements.
     ///
     /// # Panics
     /// If this machine does not have them.
@@ -124,12 +135,17 @@ impl Cpu {
         Self { asked: Asked { by_layers: true, ..self.asked }, ..self }
     }
 
+    /// How many threads it computes on.
+    pub fn threads(&self) -> usize {
+        self.team.size()
+    }
+
     /// The vector instructions that it uses.
     pub fn isa(&self) -> Isa {
         self.isa
     }
 
-    /// The instructions that it multiplies narrow numbers by.
+    /// The instructions that it multiplies low-precision numbers by.
     pub fn dot(&self) -> Dot {
         self.dot
     }
@@ -139,12 +155,12 @@ impl Cpu {
         self.rule.precision
     }
 
-    /// Whether a plan that wants these may be only near `f32` elsewhere, too.
-    fn is_near(&self, wanted: &[Wanted]) -> bool {
+    /// Whether a plan that wants these may approximate `f32` elsewhere, too.
+    fn approximates(&self, wanted: &[Wanted]) -> bool {
         match self.rule.precision {
             Precision::F32 => false,
             Precision::Bf16 | Precision::Int8 | Precision::Int4 => true,
-            Precision::Stored => wanted.iter().any(Wanted::is_narrow),
+            Precision::Stored => wanted.iter().any(Wanted::is_lowp),
         }
     }
 }
@@ -186,21 +202,21 @@ impl Backend for Cpu {
         capacity: &Capacity,
     ) -> Result<Box<dyn Runner>, Error> {
         let tiles = self.dot == Dot::Amx;
-        let narrow = !has_wide_gradient(graph, tiles);
-        let tiles = tiles && narrow;
-        let choice = Choice { rule: &self.rule, weights, tiles: tiles && self.is_near(&[]) };
+        let bf16 = !has_f32_gradient(graph, tiles);
+        let tiles = tiles && bf16;
+        let holding = Holding { rule: &self.rule, weights, tiles: tiles && self.approximates(&[]) };
         let numbers = (self.rule.precision, self.dot);
-        let (deal, few) = Deal::of(graph, capacity, (self.team.size(), self.asked), numbers);
-        let mut many = Draft::of(graph, capacity, &choice, deal);
-        let few = few.filter(|_| !many.holds_pairs()).map(|(deal, capacity)| {
-            let mut few = Draft::of(graph, &capacity, &choice, deal);
+        let (schedule, few) = Schedule::of(graph, capacity, (self.team.size(), self.asked), numbers);
+        let mut many = Lowering::of(graph, capacity, holding, schedule);
+        let few = few.filter(|_| !many.holds_pairs()).map(|(schedule, capacity)| {
+            let mut few = Lowering::of(graph, &capacity, holding, schedule);
             few.want_with(&mut many);
-            Way::new(few, deal, capacity)
+            Variant::new(few, schedule, capacity)
         });
         let wanted = std::mem::take(&mut many.wanted);
-        let near = self.is_near(&wanted);
-        let many = Way::new(many, deal, *capacity);
-        let floats = many.floats().max(few.as_ref().map_or(0, Way::floats));
+        let approximate = self.approximates(&wanted);
+        let many = Variant::new(many, schedule, *capacity);
+        let floats = many.floats().max(few.as_ref().map_or(0, Variant::floats));
         if !Buffer::fits(floats) {
             let bytes = floats.saturating_mul(size_of::<f32>());
             return Err(Error::Memory { what: "the values of a run", bytes });
@@ -216,23 +232,19 @@ impl Backend for Cpu {
         }
         Ok(Box::new(Plan {
             constants: constants::make(&wanted, (graph, weights), &self.shelf, &self.team)?,
-            limits: Limits::of(graph).keeping(if narrow && near { Dtype::Bf16 } else { Dtype::F32 }),
+            limits: Limits::of(graph).keeping(if bf16 && approximate { Dtype::Bf16 } else { Dtype::F32 }),
             kept: Kept::of(graph, capacity),
             graph: graph.clone(),
             team: self.team.clone(),
             isa: self.isa,
             dot: self.dot,
-            near,
-            narrow: narrow && near,
-            tiles: tiles && near,
+            approximate,
+            bf16: bf16 && approximate,
+            tiles: tiles && approximate,
             sharing: self.sharing,
             many,
             few,
         }))
-    }
-
-    fn threads(&self) -> usize {
-        self.team.size()
     }
 }
 
@@ -264,23 +276,23 @@ struct Plan {
     team: Arc<Team>,
     isa: Isa,
     dot: Dot,
-    /// Whether all of it needs to be no more exact than what is narrow.
-    near: bool,
+    /// Whether all of it needs to be no more exact than what is in low precision.
+    approximate: bool,
     /// Whether attentions may round keys and values, and whether they and their gradients are multiplied on tiles then.
-    narrow: bool,
+    bf16: bool,
     tiles: bool,
     sharing: Sharing,
     constants: Vec<Arc<Constant>>,
     kept: Vec<Kept>,
     /// For everything that may come.
-    many: Way,
-    /// For fewer rows, where that is another way.
-    few: Option<Way>,
+    many: Variant,
+    /// For fewer rows, where those go another way.
+    few: Option<Variant>,
 }
 
 impl Plan {
-    /// The way of this batch.
-    fn way(&self, batch: &Batch<'_>) -> &Way {
+    /// The variant for this batch.
+    fn variant(&self, batch: &Batch<'_>) -> &Variant {
         let need = Capacity::of(batch);
         self.few.as_ref().filter(|few| few.capacity.covers(&need)).unwrap_or(&self.many)
     }
@@ -306,7 +318,7 @@ impl Runner for Plan {
     }
 
     fn keeps(&self) -> Dtype {
-        if self.narrow { Dtype::Bf16 } else { Dtype::F32 }
+        if self.bf16 { Dtype::Bf16 } else { Dtype::F32 }
     }
 
     fn page_bytes(&self, layout: &PageLayout) -> usize {
@@ -318,8 +330,8 @@ impl Runner for Plan {
         self.many.capacity.admit(batch)?;
         self.admit_pairs(batch, &state.crossing)?;
 
-        let way = self.way(batch);
-        let floats = way.floats();
+        let variant = self.variant(batch);
+        let floats = variant.floats();
         let Parts { cache, crossing, rows, memory } = state.parts::<Memory>();
         memory.cache.prepare(cache)?;
         memory.crossing.prepare(crossing)?;
@@ -328,14 +340,15 @@ impl Runner for Plan {
         let run = Context {
             isa: self.isa,
             dot: self.dot,
-            narrow: self.narrow,
+            bf16: self.bf16,
             tiles: self.tiles,
-            near: self.near,
+            approximate: self.approximate,
             batch,
             cache: memory.cache.at(cache),
             crossing: memory.crossing.at(crossing),
         };
-        let bound = Bound { way, constants: &self.constants, sharing: self.sharing, arena, kept, run: &run };
+        let bound =
+            Bound { variant, constants: &self.constants, sharing: self.sharing, arena, kept, run: &run };
         // SAFETY: the arena has `floats` numbers and belongs to this run, as do the pages; the batch was admitted.
         let walk = |worker: &Worker<'_>| unsafe { bound.walk(worker) };
         let workers = self.team.size();
@@ -347,9 +360,11 @@ impl Runner for Plan {
 
         rows.clear();
         memory.outputs.clear();
-        for &slot in &way.outputs {
-            let Home::Arena(offset) = way.slots[slot].home else { unreachable!("outputs are in the arena") };
-            rows.push(way.rows(slot, batch, crossing));
+        for &slot in &variant.outputs {
+            let Home::Arena(offset) = variant.slots[slot].home else {
+                unreachable!("outputs are in the arena")
+            };
+            rows.push(variant.rows(slot, batch, crossing));
             memory.outputs.push(offset);
         }
         memory.kept.note(&self.kept, batch);
@@ -391,7 +406,7 @@ impl Runner for Plan {
                 let (found, sum) = &mut *answers[index].lock().unwrap_or_else(PoisonError::into_inner);
                 let row = &numbers[index * width..(index + 1) * width];
                 // SAFETY: the instruction set is one of this machine.
-                **sum = unsafe { kernels::leaders(self.isa, ask, row, found) };
+                **sum = unsafe { kernels::top_k(self.isa, ask, row, found) };
             });
         };
         if count > 1 && count * width > WORTH_SHARING {
@@ -407,9 +422,9 @@ impl Runner for Plan {
 const WORTH_SHARING: usize = 1 << 15;
 
 /// Whether an attention is differentiated in `f32`: it must see the numbers that the attention saw.
-fn has_wide_gradient(graph: &Graph, tiles: bool) -> bool {
+fn has_f32_gradient(graph: &Graph, tiles: bool) -> bool {
     graph
         .nodes()
         .iter()
-        .any(|node| matches!(&node.op, Op::AttendGrad(grad) if !tiles || !kernels::has_narrow_grad(grad)))
+        .any(|node| matches!(&node.op, Op::AttendGrad(grad) if !tiles || !kernels::has_bf16_grad(grad)))
 }

@@ -1,7 +1,7 @@
 //! Sums from run to run: of gradients and losses, where a step of training has several batches.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Shape, World};
+use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
 
 /// `y = x` at the first run of a step, else `y = sum + x`. Inputs: the sum so far and x, alike, and `[1, 1]`, which is 1 at the
 /// first run and else 0.
@@ -25,6 +25,10 @@ impl Operation for Accumulate {
         let begins = inputs[2].at(0, 0) > 0.5;
         vec![inputs[0].zip(inputs[1], |sum, x| if begins { x } else { sum + x })]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let inputs = [Shape::fixed(7, 40), Shape::fixed(7, 40), Shape::fixed(1, 1)];

@@ -1,7 +1,7 @@
 //! The bend between two projections.
 
 use super::{ActivateGrad, Gradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// Which bend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,10 @@ impl Operation for Activate {
     fn reference(&self, inputs: &[&Array], _: &mut World<'_>) -> Vec<Array> {
         vec![inputs[0].map(|x| self.act.value(x))]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

@@ -1,7 +1,7 @@
 //! The gradient of a bend.
 
 use super::{Activation, Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dx = f′(x) ⊙ dy`. Inputs: x, dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ impl Operation for ActivateGrad {
     fn reference(&self, inputs: &[&Array], _: &mut World<'_>) -> Vec<Array> {
         vec![inputs[0].zip(inputs[1], |x, dy| self.act.slope(x) * dy)]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

@@ -1,7 +1,7 @@
 //! A step of AdamW (Loshchilov and Hutter 2017): Adam with the weight decay applied to the weight itself.
 
 use super::{Gradient, NoGradient, Operation, Site, same};
-use crate::{Array, Builder, Case, Error, Shape, World};
+use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
 
 /// `m ← β₁m + (1−β₁)g`, `v ← β₂v + (1−β₂)g²`, `w ← w(1 − η·decay) − η/c₁ · m/(√v/c₂ + ε)`, where η is the learning rate times the
 /// parameter's own, c₁ = 1 − β₁ᵗ, c₂ = √(1 − β₂ᵗ), and g the gradient, scaled down where all gradients together are longer than
@@ -100,6 +100,10 @@ impl Operation for AdamW {
         let average = average.map(|a| a.zip(&w, |a, w| column(3) * a + (1.0 - column(3)) * w));
         [w, m, v].into_iter().chain(average).collect()
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let plain = Self { beta1: 0.9, beta2: 0.99, epsilon: 1e-6, rate: 1.0, decay: 0.1, clip: None };

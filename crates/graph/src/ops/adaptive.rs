@@ -1,7 +1,7 @@
 //! Adaptive softmax (Grave et al. 2016): frequent words and clusters of rare ones compete first, words of a cluster then.
 
 use super::{AdaptiveGrad, Gradient, Operation, Site};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// The logarithms of all words' probabilities, cluster after cluster.
 ///
@@ -57,6 +57,10 @@ impl Operation for Adaptive {
         }
         vec![y]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         Self::samples().iter().map(|inputs| Case::new(Self, inputs)).collect()

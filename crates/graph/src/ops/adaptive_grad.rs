@@ -1,7 +1,7 @@
 //! The gradient of an adaptive softmax.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Shape, World};
+use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
 
 /// With Sᵢ the sum of dy over cluster i: `d first = dy₀ − p Σ dy`, `d clusters = Sᵢ − p Σ dy`, `d wordsᵢ = dyᵢ − q Sᵢ`, where p are
 /// the probabilities of the first softmax and q those within the cluster.
@@ -58,6 +58,10 @@ impl Operation for AdaptiveGrad {
     }
 
     /// None by itself, since y must be the softmax's own: the gradient of every case of [`super::Adaptive`] runs it.
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
+
     fn cases() -> Vec<Case> {
         Vec::new()
     }

@@ -1,7 +1,7 @@
 //! One row added to all: the step's sinusoid of the Universal Transformer ("broadcast add").
 
 use super::{Gradient, Operation, Site, SumRows, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y[i] = x[i] + r`. Inputs: x `[rows, width]`, r `[1, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,10 @@ impl Operation for AddRow {
         let (x, r) = (inputs[0], inputs[1]);
         vec![Array::tabulate(x.rows, x.width, |i, j| x.at(i, j) + r.at(0, j))]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         vec![Case::new(Self, &[Shape::new(Rows::Tokens(Side::Source), 18), Shape::fixed(1, 18)])]

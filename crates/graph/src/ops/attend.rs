@@ -3,7 +3,7 @@
 use super::softmax::softmax;
 use super::{AttendGrad, Gradient, Operation, Site, Which};
 use crate::reference::{Part, Place};
-use crate::{Array, Batch, Builder, Case, Error, PAGE, Pages, Rows, Shape, Side, World};
+use crate::{Array, Batch, Builder, Case, Error, PAGE, Pages, Rows, Shape, Side, World, At, Limits, Tally, Slot};
 
 /// Which way a row may look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,6 +105,21 @@ pub struct KeySpan {
 }
 
 impl Attend {
+    /// How many keys the row at position `at` sees, of those from `first` to `end`; global rows see as much as others here.
+    fn count_seen(&self, at: usize, first: usize, end: usize) -> usize {
+        let reach = match self.reach {
+            Reach::Both => end,
+            Reach::Past => end.min(at + 1),
+        };
+        let (from, to) = match self.pattern {
+            Pattern::Dense => (first, reach),
+            Pattern::Window(window) | Pattern::WindowAndGlobal(window) => {
+                (first.max(at.saturating_sub(window)), reach.min(at + window + 1))
+            }
+        };
+        to.saturating_sub(from)
+    }
+
     /// The keys of query sequence `s`.
     pub fn keys_of(&self, batch: &Batch<'_>, crossing: &Pages, s: usize) -> KeySpan {
         self.keys_with(batch, |table| crossing.len(table), s)
@@ -431,6 +446,34 @@ impl Operation for Attend {
             logsum.row_mut(query.row)[query.head] = most + sum.ln();
         });
         vec![y, logsum]
+    }
+
+    fn limits(&self, _: &At<'_>, limits: &mut Limits) {
+        match self.keys {
+            Keys::Pages(which, slot) => {
+                limits.slot(which, slot, Slot { heads: self.key_heads, size: self.size });
+                match which {
+                    Which::Cache => limits.room(self.side, which),
+                    Which::Crossing => limits.stored(self.side),
+                }
+            }
+            Keys::Rows(rows) => {
+                if let Some(other) = rows.side().filter(|&other| other != self.side) {
+                    limits.crossing(self.side, other);
+                }
+            }
+        }
+    }
+
+    fn work(&self, _: &At<'_>, tally: &mut Tally<'_>) {
+        for (s, span) in tally.batch.side(self.side).spans.iter().enumerate() {
+            let keys = self.keys_with(tally.batch, tally.crossing, s);
+            let seen = (keys.offset..keys.offset + span.len).map(|at| self.count_seen(at, keys.first, keys.end));
+            tally.work.attention += 4.0 * (seen.sum::<usize>() * self.heads * self.size) as f64;
+            if let Keys::Pages(..) = self.keys {
+                tally.work.stored += (2 * (keys.end - keys.first) * self.key_heads * self.size) as f64;
+            }
+        }
     }
 
     fn cases() -> Vec<Case> {

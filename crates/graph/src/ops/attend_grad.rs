@@ -1,7 +1,7 @@
 //! The gradient of attention.
 
 use super::{Attend, Gradient, Keys, NoGradient, Operation, Relative, Site, arity};
-use crate::{Array, Builder, Case, Error, Shape, World};
+use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
 
 /// With p the probabilities and `ds[j] = p[j] (dy · v[j] − dy · y)`: `dv[j] = p[j] dy`, `dq = scale Σⱼ ds[j] k[j]`,
 /// `dk[j] = scale ds[j] q`, and ds itself flows into what [`Relative`] added.
@@ -85,6 +85,12 @@ impl Operation for AttendGrad {
 
     /// None by itself, since y and the logarithm must be the attention's own: the gradient of every case of
     /// [`Attend`] runs it.
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        self.attend.limits(at, limits);
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
+
     fn cases() -> Vec<Case> {
         Vec::new()
     }

@@ -1,7 +1,7 @@
 //! What an attention looks at, for people to see. Added by a tap, never by lowering.
 
 use super::{Attend, Gradient, NoGradient, Operation, Site};
-use crate::{Array, Builder, Case, Error, Rows, Shape, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, World, At, Limits, Tally};
 
 /// What is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +57,12 @@ impl Operation for AttendShow {
         });
         vec![y]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        self.attend.limits(at, limits);
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let both = [Shown::Scores, Shown::Probabilities];

@@ -2,7 +2,7 @@
 
 use super::pair_loss::{PAIRS, units};
 use super::{ANSWERS, Gradient, NoGradient, Operation, PairLoss, Site, arity};
-use crate::{Array, Builder, Case, Error, Labels, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Labels, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// What an example is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +73,16 @@ impl Operation for Correct {
             }
         }]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        match self.what {
+            What::Rows => limits.classes(self.side, at.shape(0)),
+            What::Spans => limits.places(self.side, at.shape(0).rows),
+            What::Pairs => limits.pairs(self.side),
+        }
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let side = Side::Source;

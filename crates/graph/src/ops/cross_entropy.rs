@@ -1,7 +1,7 @@
 //! How wrong the head is, row by row: label-smoothed cross entropy (Szegedy et al. 2016).
 
 use super::{CrossEntropyGrad, Gradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y[i] = w[i] (−(1 − s) ln p[label] − s mean(ln p))`, with p the softmax of the row and labels and weights w from the
 /// batch. Input: logits `[rows, classes]`. Output: `[rows, 1]`.
@@ -38,6 +38,12 @@ impl Operation for CrossEntropy {
             f64::from(packed.weights[i]) * (logsum - (1.0 - smoothing) * right - smoothing * mean)
         })]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        limits.classes(self.side, at.shape(0));
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = |width| Shape::new(Rows::Picked(Side::Target), width);

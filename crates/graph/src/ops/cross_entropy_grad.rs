@@ -2,7 +2,7 @@
 
 use super::softmax::softmax;
 use super::{CrossEntropy, Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dx[i] = dy[i] w[i] (p − (1 − s) [label] − s / classes)`. Inputs: logits, dy `[rows, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -38,6 +38,12 @@ impl Operation for CrossEntropyGrad {
         }
         vec![dx]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        self.of.limits(at, limits);
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Picked(Side::Target), 19);

@@ -1,7 +1,7 @@
 //! The dot product of two rows, for each row.
 
 use super::{Gradient, MulColumn, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y[i] = a[i] · b[i]`. Output: `[rows, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ impl Operation for DotColumns {
         let (a, b) = (inputs[0], inputs[1]);
         vec![Array::tabulate(a.rows, 1, |i, _| a.row(i).iter().zip(b.row(i)).map(|(x, y)| x * y).sum())]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 35);

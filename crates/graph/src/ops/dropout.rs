@@ -3,7 +3,7 @@
 use glassformer_tensor::Random;
 
 use super::{Gradient, Operation, Site, arity};
-use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y = x / (1 − rate)` where the draw of that row and column is kept, 0 elsewhere.
 ///
@@ -49,6 +49,10 @@ impl Operation for Dropout {
             x.at(i, j) * f64::from(self.factor(key, i * x.width + j))
         })]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

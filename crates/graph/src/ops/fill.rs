@@ -1,7 +1,7 @@
 //! A constant: every number of it is the same. Gradients start from one.
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Shape, World};
+use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
 
 /// `y = value`, of a given shape.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -26,6 +26,10 @@ impl Operation for Fill {
         let rows = world.batch.count(self.shape.rows);
         vec![Array::tabulate(rows, self.shape.width, |_, _| f64::from(self.value))]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         vec![Case::new(Self { shape: Shape::fixed(3, 2), value: 0.5 }, &[])]

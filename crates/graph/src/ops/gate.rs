@@ -1,7 +1,7 @@
 //! One projection lets another through (GLU variants, Shazeer 2020).
 
 use super::{Activation, GateGrad, Gradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y = f(g) ⊙ u`. Inputs: g (gate), u (up).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,10 @@ impl Operation for Gate {
     fn reference(&self, inputs: &[&Array], _: &mut World<'_>) -> Vec<Array> {
         vec![inputs[0].zip(inputs[1], |g, u| self.act.value(g) * u)]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

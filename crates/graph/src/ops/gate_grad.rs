@@ -1,7 +1,7 @@
 //! The gradient of a gate.
 
 use super::{Activation, Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dg = f′(g) ⊙ u ⊙ dy`, `du = f(g) ⊙ dy`. Inputs: g, u, dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,10 @@ impl Operation for GateGrad {
         let dg = g.zip(u, |g, u| self.act.slope(g) * u).zip(dy, |a, b| a * b);
         vec![dg, g.zip(dy, |g, dy| self.act.value(g) * dy)]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

@@ -1,7 +1,7 @@
 //! Adaptive halting: has a row had enough? (Graves 2016; Dehghani et al. 2018, whose listing this follows.)
 
 use super::{Gradient, HaltGrad, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// One step of halting for each row. Inputs: p, the step's halting probability, and h, the sum so far, both `[rows, 1]`.
 /// Outputs: the weight of this step in the result, and the new sum.
@@ -68,6 +68,10 @@ impl Operation for Halt {
         };
         vec![inputs[0].zip(inputs[1], |p, h| step(p, h).0), inputs[0].zip(inputs[1], |p, h| step(p, h).1)]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let p = Shape::new(Rows::Tokens(Side::Source), 1);

@@ -1,7 +1,7 @@
 //! The gradient of a halting step.
 
 use super::{Going, Gradient, Halt, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// Going on: `dp = dw + dh′`, `dh = dh′`. Halting now: `dp = 0`, `dh = −dw`. Halted: `dp = 0`, `dh = dh′`.
 /// Inputs: p, h, dw, dh′. Outputs: dp, dh.
@@ -38,6 +38,10 @@ impl Operation for HaltGrad {
         }
         vec![dp, dsum]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let p = Shape::new(Rows::Tokens(Side::Source), 1);

@@ -1,7 +1,7 @@
 //! A learned row in the first place of every sequence: ViT's class token.
 
 use super::{Gradient, LeadGrad, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// The first row of each sequence is r, the others are x. Inputs: x `[tokens, width]`, r `[1, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +30,10 @@ impl Operation for Lead {
         }
         vec![y]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 9);

@@ -1,7 +1,7 @@
 //! The gradient of a leading row.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dx` is dy with zeros in the first row of each sequence; `dr` is the sum of those rows. Input: dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,10 @@ impl Operation for LeadGrad {
         }
         vec![dx, row]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         vec![Case::new(Self { side: Side::Source }, &[Shape::new(Rows::Tokens(Side::Source), 9)])]

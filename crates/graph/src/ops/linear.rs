@@ -1,7 +1,7 @@
 //! Rows times a matrix: every projection of the Transformer ("dense", "fully connected").
 
 use super::{Gradient, LinearInputGrad, LinearWeightGrad, Operation, Site, SumRows};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y = x Wᵀ (+ b)`. Inputs: x `[rows, in]`, W `[out, in]`, and b `[1, out]` where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,13 @@ impl Operation for Linear {
             let product: f64 = x.row(i).iter().zip(w.row(j)).map(|(a, b)| a * b).sum();
             product + inputs.get(2).map_or(0.0, |b| b.at(0, j))
         })]
+    }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, at: &At<'_>, tally: &mut Tally<'_>) {
+        let (x, y) = (at.shape(0), at.output());
+        tally.work.products += 2.0 * tally.batch.count(y.rows) as f64 * x.width as f64 * y.width as f64;
     }
 
     fn cases() -> Vec<Case> {

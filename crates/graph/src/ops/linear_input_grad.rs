@@ -1,7 +1,7 @@
 //! The gradient of a product with respect to its rows.
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dx = dy W`. Inputs: dy `[rows, out]`, W `[out, in]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ impl Operation for LinearInputGrad {
         let (dy, w) = (inputs[0], inputs[1]);
         vec![Array::tabulate(dy.rows, w.width, |i, j| (0..dy.width).map(|k| dy.at(i, k) * w.at(k, j)).sum())]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let dy = |width| Shape::new(Rows::Tokens(Side::Source), width);

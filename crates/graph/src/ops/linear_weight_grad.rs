@@ -1,7 +1,7 @@
 //! The gradient of a product with respect to its matrix.
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dW = dyᵀ x`: a sum over rows, in their order. Inputs: dy `[rows, out]`, x `[rows, in]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ impl Operation for LinearWeightGrad {
         let (dy, x) = (inputs[0], inputs[1]);
         vec![Array::tabulate(dy.width, x.width, |o, i| (0..x.rows).map(|r| dy.at(r, o) * x.at(r, i)).sum())]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let rows = |width| Shape::new(Rows::Tokens(Side::Source), width);

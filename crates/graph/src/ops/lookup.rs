@@ -1,7 +1,7 @@
 //! Rows of a table, chosen by ids: embeddings ("gather").
 
 use super::{Counting, Gradient, LookupGrad, Operation, Site, arity};
-use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// What chooses the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,12 @@ impl Operation for Lookup {
             self.ids.id(world.batch, i).map_or(0.0, |id| table.at(id, j))
         })]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        limits.table(self.ids, at.shape(0).rows, at.name(0));
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let table = Shape::fixed(9, 5);

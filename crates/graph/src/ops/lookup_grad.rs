@@ -1,7 +1,7 @@
 //! The gradient of a lookup ("scatter-add").
 
 use super::{Gradient, Ids, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dtable[id] = Σ dy[row]` over the rows with that id, in their order. Input: dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +34,12 @@ impl Operation for LookupGrad {
         }
         vec![table]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        limits.table(self.ids, self.table.rows, &at.node.name);
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let op = Self { ids: Ids::Tokens(Side::Target), table: Shape::fixed(7, 5) };

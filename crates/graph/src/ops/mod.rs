@@ -2,7 +2,7 @@
 //!
 //! The list below is the only one. An operation that lacks a gradient, a reference or cases does not compile.
 
-use crate::{Array, Builder, Case, Error, Shape, Value, World};
+use crate::{Array, At, Builder, Case, Error, Limits, Shape, Tally, Value, World};
 
 /// All about one operation.
 pub trait Operation: Clone + std::fmt::Debug + PartialEq {
@@ -23,6 +23,12 @@ pub trait Operation: Clone + std::fmt::Debug + PartialEq {
 
     /// Its equation, in `f64`.
     fn reference(&self, inputs: &[&Array], world: &mut World<'_>) -> Vec<Array>;
+
+    /// What it demands of a batch beyond its shapes.
+    fn limits(&self, at: &At<'_>, limits: &mut Limits);
+
+    /// Counts the work that no implementation of it can leave out.
+    fn work(&self, at: &At<'_>, tally: &mut Tally<'_>);
 
     /// Samples of it, as data, for every backend and for finite differences.
     fn cases() -> Vec<Case>;
@@ -93,7 +99,8 @@ impl NoGradient {
 }
 
 macro_rules! ops {
-    ($($module:ident: $name:ident),* $(,)?) => {
+    // `$dollar` is the sign itself, for the macro that this one makes.
+    ($dollar:tt $($module:ident: $name:ident),* $(,)?) => {
         $(mod $module; pub use $module::*;)*
 
         /// Any operation.
@@ -134,6 +141,16 @@ macro_rules! ops {
                 match self { $(Self::$name(op) => op.reference(inputs, world),)* }
             }
 
+            /// See [`Operation::limits`].
+            pub fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+                match self { $(Self::$name(op) => op.limits(at, limits),)* }
+            }
+
+            /// See [`Operation::work`].
+            pub fn work(&self, at: &At<'_>, tally: &mut Tally<'_>) {
+                match self { $(Self::$name(op) => op.work(at, tally),)* }
+            }
+
             /// The cases of every operation.
             pub fn cases() -> Vec<Case> {
                 let mut all = Vec::new();
@@ -143,10 +160,19 @@ macro_rules! ops {
         }
 
         $(impl From<$name> for Op { fn from(op: $name) -> Self { Self::$name(op) } })*
+
+        /// `each_op!(op, it => expression)`: the expression where `it` is the operation inside of `op`, whichever that is. So a
+        /// backend can ask a trait of its own that it has for every operation.
+        #[macro_export]
+        macro_rules! each_op {
+            ($dollar op:expr, $dollar it:ident => $dollar then:expr) => {
+                match $dollar op { $($crate::Op::$name($dollar it) => $dollar then,)* }
+            };
+        }
     };
 }
 
-ops! {
+ops! { $
     // Rows from nothing, and from tables.
     fill: Fill,
     sinusoid: Sinusoid,

@@ -1,7 +1,7 @@
 //! The product of two values, number by number (⊙).
 
 use super::{Gradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y = a ⊙ b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,6 +23,10 @@ impl Operation for Mul {
     fn reference(&self, inputs: &[&Array], _: &mut World<'_>) -> Vec<Array> {
         vec![inputs[0].zip(inputs[1], |a, b| a * b)]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 21);

@@ -1,7 +1,7 @@
 //! Each row times its own number: how adaptive halting weighs the steps.
 
 use super::{DotColumns, Gradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y[i] = x[i] · c[i]`. Inputs: x `[rows, width]`, c `[rows, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ impl Operation for MulColumn {
         let (x, c) = (inputs[0], inputs[1]);
         vec![Array::tabulate(x.rows, x.width, |i, j| x.at(i, j) * c.at(i, 0))]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 18);

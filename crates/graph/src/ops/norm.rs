@@ -1,7 +1,7 @@
 //! Rows brought to one scale (LN; Ba et al. 2016, Zhang and Sennrich 2019).
 
 use super::{Gradient, NormGrad, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// Which norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +96,10 @@ impl Operation for Norm {
         }
         vec![y]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         Self::SAMPLES.iter().map(|op| Case::new(*op, &op.sample_inputs())).collect()

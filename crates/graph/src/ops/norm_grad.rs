@@ -1,7 +1,7 @@
 //! The gradient of a norm.
 
 use super::{Gradient, NoGradient, Norm, NormKind, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Shape, World};
+use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
 
 /// With `n = (x − μ)·r`, `h = γ ⊙ dy` and means over the row: `dx = r (h − mean(h) − n mean(h ⊙ n))`, where RMS leaves
 /// out mean(h); `dγ = Σ dy ⊙ n`; `dβ = Σ dy`. Inputs: x, γ, dy.
@@ -51,6 +51,10 @@ impl Operation for NormGrad {
         }
         vec![dx, dgamma, dbeta]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let sample = |norm: &Norm| {

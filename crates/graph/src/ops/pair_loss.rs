@@ -1,7 +1,7 @@
 //! Which texts belong together: the first with the second, the third with the fourth, among all of a batch (Henderson et al. 2017).
 
 use super::{Gradient, Operation, PairLossGrad, Site, arity};
-use crate::{Array, Builder, Case, Error, Labels, Rows, Sample, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Labels, Rows, Sample, Shape, Side, World, At, Limits, Tally};
 
 /// With `c[i, j] = scale · cos(x[2i], x[2j+1])`: `y[i] = w[i] (ln Σⱼ exp c[i, j] − c[i, i])`, with the weights of the batch, one for
 /// each pair. Input: rows `[sequences, width]`. Output: `[sequences, 1]`, zero behind the pairs.
@@ -61,6 +61,12 @@ impl Operation for PairLoss {
             f64::from(packed.weights[i]) * (most + sum.ln() - scores[i])
         })]
     }
+
+    fn limits(&self, _: &At<'_>, limits: &mut Limits) {
+        limits.pairs(self.side);
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let side = Side::Source;

@@ -1,7 +1,7 @@
 //! Only the rows that the head is asked about.
 
 use super::{Gradient, Operation, PickGrad, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y[n] = x[picked[n]]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +26,10 @@ impl Operation for Pick {
         let picked = &world.batch.side(self.side).picked;
         vec![Array::tabulate(picked.len(), inputs[0].width, |n, j| inputs[0].at(picked[n] as usize, j))]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         vec![Case::new(Self { side: Side::Target }, &[Shape::new(Rows::Tokens(Side::Target), 19)])]

@@ -1,7 +1,7 @@
 //! The gradient of a pick.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dx[picked[n]] = dy[n]`, 0 elsewhere. Picked rows are ascending, so each is written once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +29,10 @@ impl Operation for PickGrad {
         }
         vec![dx]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         vec![Case::new(Self { side: Side::Target }, &[Shape::new(Rows::Picked(Side::Target), 19)])]

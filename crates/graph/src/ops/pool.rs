@@ -1,7 +1,7 @@
 //! One row for each sequence: what classifiers and embeddings read.
 
 use super::{Gradient, Operation, PoolGrad, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Packed, Rows, Sample, Shape, Side, Span, World};
+use crate::{Array, Builder, Case, Error, Packed, Rows, Sample, Shape, Side, Span, World, At, Limits, Tally};
 
 /// What is read off the rows of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,10 @@ impl Operation for Pool {
             sum.unwrap_or_else(most)
         })]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

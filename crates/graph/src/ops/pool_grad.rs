@@ -1,7 +1,7 @@
 //! The gradient of a pool.
 
 use super::{Gradient, NoGradient, Operation, Pool, Pooling, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Sample, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Sample, Shape, Side, World, At, Limits, Tally};
 
 /// `dx[s, i] = Σ weight(i) dy[s]` over what is read; of a largest number, all goes to the first row that has it.
 ///
@@ -44,6 +44,10 @@ impl Operation for PoolGrad {
         }
         vec![dx]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

@@ -1,7 +1,7 @@
 //! Remembered rows of earlier segments put before the present ones (Transformer-XL).
 
 use super::{Gradient, Operation, RecallGrad, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// For each sequence its memory, then its rows. Inputs: memory `[memory, width]`, x `[tokens, width]`.
 ///
@@ -35,6 +35,10 @@ impl Operation for Recall {
         }
         vec![y]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let of = |rows| Shape::new(rows, 9);

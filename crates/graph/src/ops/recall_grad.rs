@@ -1,7 +1,7 @@
 //! The gradient of a recall: the part of the present rows.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dx` is dy without the memory's rows. Input: dy `[memory + tokens, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +31,10 @@ impl Operation for RecallGrad {
         }
         vec![dx]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         vec![Case::new(Self { side: Side::Target }, &[Shape::new(Rows::Recalled(Side::Target), 9)])]

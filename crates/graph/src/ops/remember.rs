@@ -1,7 +1,7 @@
 //! Rows that are kept for the next segment of a text (Transformer-XL, Dai et al. 2019).
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// For each sequence the last of its remembered rows and its new ones. Inputs: `[memory, width]` and `[tokens, width]`. Output:
 /// [`Rows::Remembered`].
@@ -37,6 +37,10 @@ impl Operation for Remember {
         }
         vec![Array { rows: packed.spans.len() * each, width: new.width, data }]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let side = Side::Target;

@@ -1,7 +1,7 @@
 //! One row, many times: the gradient of a sum of rows ("broadcast").
 
 use super::{Gradient, Operation, Site, SumRows, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y[i] = r`. Input: r `[1, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +25,10 @@ impl Operation for RepeatRow {
         let r = inputs[0];
         vec![Array::tabulate(world.batch.count(self.rows), r.width, |_, j| r.at(0, j))]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         vec![Case::new(Self { rows: Rows::Tokens(Side::Target) }, &[Shape::fixed(1, 18)])]

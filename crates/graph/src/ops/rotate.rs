@@ -2,7 +2,7 @@
 
 use super::sinusoid::position;
 use super::{Gradient, Operation, Pairing, Site, arity};
-use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// How fast each pair turns.
 #[derive(Clone, Debug, PartialEq)]
@@ -140,6 +140,10 @@ impl Operation for Rotate {
         }
         vec![y]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Target), 24);

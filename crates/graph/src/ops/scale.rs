@@ -1,7 +1,7 @@
 //! Columns times a number: √width on embeddings, and what an edit uses to silence a head.
 
 use super::{Gradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y = factor · x` in the columns `from..to`, and x elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -40,6 +40,10 @@ impl Operation for Scale {
         let x = inputs[0];
         vec![Array::tabulate(x.rows, x.width, |i, j| x.at(i, j) * f64::from(self.at(j)))]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 21);

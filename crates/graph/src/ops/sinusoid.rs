@@ -1,7 +1,7 @@
 //! Sines and cosines of positions (Vaswani et al. 2017; "positional encoding").
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Batch, Builder, Case, Error, Packed, Rows, Shape, Side, World};
+use crate::{Array, Batch, Builder, Case, Error, Packed, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// Where the two numbers of a pair stand in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -163,6 +163,10 @@ impl Operation for Sinusoid {
         }
         vec![y]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let op = |rows, start, pairing| {

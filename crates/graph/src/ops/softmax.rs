@@ -1,7 +1,7 @@
 //! Scores into probabilities, along a row.
 
 use super::{Gradient, Operation, Site, SoftmaxGrad, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y[j] = exp(x[j] − max) / Σ exp(x − max)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,10 @@ impl Operation for Softmax {
         y.data.chunks_mut(y.width.max(1)).for_each(softmax);
         vec![y]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = |width| Shape::new(Rows::Tokens(Side::Source), width);

@@ -1,7 +1,7 @@
 //! The gradient of a softmax.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dx = y ⊙ (dy − y · dy)`. Inputs: y (the softmax), dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,10 @@ impl Operation for SoftmaxGrad {
             (0..y.rows).map(|i| y.row(i).iter().zip(dy.row(i)).map(|(a, b)| a * b).sum()).collect();
         vec![Array::tabulate(y.rows, y.width, |i, j| y.at(i, j) * (dy.at(i, j) - dots[i]))]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

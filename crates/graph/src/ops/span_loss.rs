@@ -1,7 +1,7 @@
 //! Where in a text an answer begins and ends: cross entropy over the rows of a sequence.
 
 use super::{Gradient, Operation, Site, SpanLossGrad, arity};
-use crate::{Array, Builder, Case, Error, Labels, Rows, Sample, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Labels, Rows, Sample, Shape, Side, World, At, Limits, Tally};
 
 /// For each sequence s: `y = w[s]/2 Σₑ (ln Σᵢ exp x[i, e] − x[labelₑ, e])`, over its rows i and both ends e, with the weights of the
 /// batch and its labels, two places of each sequence. Input: scores `[tokens, 2]`, or of picked rows that are all. Output: `[sequences, 1]`.
@@ -47,6 +47,12 @@ impl Operation for SpanLoss {
             f64::from(packed.weights[s]) / 2.0 * (end(0) + end(1))
         })]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        limits.places(self.side, at.shape(0).rows);
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let side = Side::Source;

@@ -1,7 +1,7 @@
 //! The gradient of [`SpanLoss`](super::SpanLoss).
 
 use super::{Gradient, NoGradient, Operation, Site, SpanLoss, arity};
-use crate::{Array, Builder, Case, Error, Labels, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Labels, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dx[i, e] = dy[s] w[s]/2 (softmax of the sequence's column e at i − [i = labelₑ])`. Inputs: scores, and dy `[sequences, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,12 @@ impl Operation for SpanLossGrad {
         }
         vec![dx]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        self.of.limits(at, limits);
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let side = Side::Source;

@@ -1,7 +1,7 @@
 //! The rows of a sequence squeezed into few (Linformer, Wang et al. 2020).
 
 use super::{Gradient, Operation, Site, SqueezeGrad, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y[s, r] = Σₜ E[r, t] x[s, t]` over the rows t of sequence s. Inputs: x `[tokens, width]`, E `[rank, longest]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +35,12 @@ impl Operation for Squeeze {
             (0..span.len).map(|t| e.at(r, t) * x.at(span.start + t, j)).sum()
         })]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        limits.longest(self.side, at.shape(1).width, at.name(1));
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

@@ -1,7 +1,7 @@
 //! The gradient of a squeeze.
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `dx[s, t] = Σᵣ E[r, t] dy[s, r]`, `dE[r, t] = Σₛ dy[s, r] · x[s, t]`. Inputs: x, E, dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,12 @@ impl Operation for SqueezeGrad {
         }
         vec![dx, de]
     }
+
+    fn limits(&self, at: &At<'_>, limits: &mut Limits) {
+        limits.longest(self.side, at.shape(1).width, at.name(1));
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);

@@ -2,7 +2,7 @@
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
 use crate::reference::{Part, Place};
-use crate::{Array, Builder, Case, Error, PAGE, Pages, Rows, Shape, Side, Slot, State, World};
+use crate::{Array, Builder, Case, Error, PAGE, Pages, Rows, Shape, Side, Slot, State, World, At, Limits, Tally};
 
 /// Which pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +85,13 @@ impl Operation for Store {
     }
 
     /// None by itself: what is stored shows in the attention that reads it, which the model's tests compare.
+    fn limits(&self, _: &At<'_>, limits: &mut Limits) {
+        limits.slot(self.pages, self.slot, self.heads);
+        limits.room(self.side, self.pages);
+    }
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
+
     fn cases() -> Vec<Case> {
         Vec::new()
     }

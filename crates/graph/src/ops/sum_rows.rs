@@ -1,7 +1,7 @@
 //! The sum of all rows: the gradient of a bias, and the loss of a batch.
 
 use super::{Gradient, Operation, RepeatRow, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World};
+use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
 
 /// `y = Σ x[i]`, in the order of the rows. Output: `[1, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,10 @@ impl Operation for SumRows {
         let x = inputs[0];
         vec![Array::tabulate(1, x.width, |_, j| (0..x.rows).map(|i| x.at(i, j)).sum())]
     }
+
+    fn limits(&self, _: &At<'_>, _: &mut Limits) {}
+
+    fn work(&self, _: &At<'_>, _: &mut Tally<'_>) {}
 
     fn cases() -> Vec<Case> {
         vec![Case::new(Self, &[Shape::new(Rows::Tokens(Side::Source), 18)])]

@@ -38,6 +38,8 @@ pub struct Wanted {
     pub to: PathBuf,
     /// The bytes of memory that a training may take.
     pub memory: Option<u64>,
+    /// The threads that the backend computes on: what was measured is said to be theirs.
+    pub threads: usize,
 }
 
 /// A configuration, and what is expected of it.
@@ -76,7 +78,7 @@ impl Wanted {
             plan.shrink_to(self.memory);
             let text = write::text(self, &survey, &tokens, &plan);
             let config = Config::parse(&text, &self.to.display().to_string())?;
-            let measured = probe::measure(&config, &survey, &folder, backend)?;
+            let measured = probe::measure(&config, &survey, &folder, (backend, self.threads))?;
             let long = measured.step * config.schedule.steps as f64 > LONGEST;
             if long && plan.shrink() {
                 continue;

@@ -57,7 +57,7 @@ pub(super) fn measure(
     config: &Config,
     survey: &Survey,
     folder: &Folder,
-    backend: &dyn Backend,
+    (backend, threads): (&dyn Backend, usize),
 ) -> Result<Measured, Error> {
     let data = folder.path().join("data.jsonl");
     let lines: Vec<String> =
@@ -95,7 +95,7 @@ pub(super) fn measure(
     })?;
     times.sort_by(f64::total_cmp);
     let step = times.get(times.len() / 2).copied().unwrap_or(0.0);
-    Ok(Measured { step, parameters, weights: 16 * parameters, threads: backend.threads() })
+    Ok(Measured { step, parameters, weights: 16 * parameters, threads })
 }
 
 /// A record as a line of JSON, under the keys that are usual.

@@ -3,11 +3,11 @@
 use std::fmt;
 use std::num::NonZeroUsize;
 
+use glassformer::Cpu;
 use glassformer::cpu::ceilings;
 use glassformer::cpu::lowp::{Dot, Format};
 use glassformer::cpu::team::Team;
 use glassformer::tensor::{Buffer, Coding};
-use glassformer::{Backend, Cpu};
 use serde_json::{Value, json};
 
 /// How often each is measured; the best counts, as a ceiling should.

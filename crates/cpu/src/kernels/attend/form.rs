@@ -10,9 +10,9 @@ use crate::lanes::LANES;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// Keys turned, `[size, 16]`, and values as rows, in `f32`.
-    Wide,
-    /// In `bf16`, two in a word, as `words` says: half as much to read.
-    Words,
+    F32,
+    /// In `bf16`, two in a word, as `bf16` says: half as much to read.
+    Bf16,
     /// In `bf16`, as `tiles` says: multiplied as they are.
     Tiles,
 }
@@ -32,13 +32,13 @@ impl Form {
     }
 
     fn new(run: &Context<'_>, halves: bool, size: usize) -> Self {
-        if !run.narrow || !halves {
-            Self::Wide
+        if !run.bf16 || !halves {
+            Self::F32
         } else if run.tiles && size >= LANES {
             // Smaller heads would need more room in a page than they have.
             Self::Tiles
         } else {
-            Self::Words
+            Self::Bf16
         }
     }
 }

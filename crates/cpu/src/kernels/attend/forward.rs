@@ -115,10 +115,10 @@ impl Gathered<'_> {
             count: rows.len(),
             size: call.op.size,
         };
-        let Tile { values, words, .. } = *few.tile;
+        let Tile { values, bf16, .. } = *few.tile;
         // SAFETY: as above; the values of keys that are seen are there.
         unsafe {
-            if words {
+            if bf16 {
                 mix.add_seen(call.run.isa, Paged::<Words>(values.0, values.1, PhantomData), few.seen);
             } else {
                 mix.add_seen(call.run.isa, values, few.seen);

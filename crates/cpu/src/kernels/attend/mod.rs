@@ -23,8 +23,9 @@
 //! `mask` tells what a query sees; `tile` brings keys and values; `product` multiplies; `relative` adds what distance
 //! adds; `score` puts these together, for all of `forward`, `grad` and `show`; `walk` cuts the work into parts and leads
 //! a part over its tiles; `online_softmax` and `softmax_grad` are the softmax and its gradient; `store` writes pages, in a `form` of three;
-//! where the plan allows `bf16`, `tiles` multiplies it on AMX, and `words` keeps pages of it on other machines.
+//! where the plan allows `bf16`, `tiles` multiplies it on AMX, and `bf16` keeps pages of it on other machines.
 
+mod bf16;
 mod form;
 mod forward;
 mod grad;
@@ -41,7 +42,6 @@ mod store;
 mod tile;
 mod tiles;
 mod walk;
-mod words;
 
 use mask as sight;
 
@@ -64,7 +64,7 @@ pub(crate) fn grad_scratch(op: &AttendGrad, capacity: &Capacity) -> usize {
 }
 
 /// Whether the gradient of `op` can be computed in `bf16`, on AMX.
-pub(crate) fn has_narrow_grad(op: &AttendGrad) -> bool {
+pub(crate) fn has_bf16_grad(op: &AttendGrad) -> bool {
     grad::is_bf16(&op.attend)
 }
 

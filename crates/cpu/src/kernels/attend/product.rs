@@ -39,7 +39,7 @@ impl Written for Wide {
     }
 }
 
-/// Two in each, as in pages of `words`.
+/// Two in each, as in pages of `bf16`.
 #[derive(Clone, Copy)]
 pub(super) struct Words;
 

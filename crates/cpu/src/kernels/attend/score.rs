@@ -185,7 +185,7 @@ impl<'s> Scorer<'s> {
         };
         let (isa, keys) = (call.run.isa, &tile.keys[vectors]);
         // SAFETY: the caller's promise; a vector with a key that is seen is there.
-        unsafe { if tile.words { dots.with::<Words>(isa, keys) } else { dots.with::<Wide>(isa, keys) } }
+        unsafe { if tile.bf16 { dots.with::<Words>(isa, keys) } else { dots.with::<Wide>(isa, keys) } }
     }
 }
 

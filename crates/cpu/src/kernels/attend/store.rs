@@ -6,7 +6,7 @@ use glassformer_graph::{PAGE, Slot, Span};
 use super::form::Form;
 use super::machine::Machine;
 use super::walk::share;
-use super::{tiles, words};
+use super::{bf16, tiles};
 use crate::context::{Block, Context};
 use crate::dispatch;
 use crate::isa::Isa;
@@ -48,8 +48,8 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
                 let from = (k, v, heads * size);
                 let place = (rows.start - begin, rows.len());
                 match form {
-                    Form::Wide => store_wide(run.isa, size, place, from, (keys, values)),
-                    Form::Words => words::store(run.isa, size, place, from, (keys, values)),
+                    Form::F32 => store_wide(run.isa, size, place, from, (keys, values)),
+                    Form::Bf16 => bf16::store(run.isa, size, place, from, (keys, values)),
                     Form::Tiles => tiles::store(size, place, from, (keys, values)),
                 }
             }
@@ -68,12 +68,12 @@ unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, form): (PagesA
     // SAFETY: the caller's promise; a page has room for sixteen rows.
     unsafe {
         match form {
-            Form::Wide => {
+            Form::F32 => {
                 // Each number of sixteen keys, and with it what is none of these: one long copy, where there would be many short ones.
                 to.0.copy_from_nonoverlapping(from.0, size * PAGE);
                 to.1.copy_from_nonoverlapping(from.1, count * size);
             }
-            Form::Words => words::copy(size, count, from, to),
+            Form::Bf16 => bf16::copy(size, count, from, to),
             Form::Tiles => tiles::copy(size, count, from, to),
         }
     }

@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 use glassformer_graph::PAGE;
 use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
+use super::bf16;
 use super::form::{Form, may_be_stored};
 use super::machine::Machine;
 use super::product::Paged;
 use super::sight::TILE;
-use super::words;
 use crate::context::{Block, Context};
 use crate::dispatch;
 use crate::lanes::LANES;
@@ -38,7 +38,7 @@ impl Call<'_> {
 
     /// Whether it meets narrow numbers: then the terms of its softmax need to be no more exact than these.
     pub fn is_near(&self) -> bool {
-        Form::of(self.run, self.op) != Form::Wide
+        Form::of(self.run, self.op) != Form::F32
     }
 
     /// Input `k` of those that the relative positions need.
@@ -90,8 +90,8 @@ pub(super) struct Tile {
     pub keys: [*const f32; VECTORS],
     /// Their values.
     pub values: Paged,
-    /// Whether both are pages of `words`.
-    pub words: bool,
+    /// Whether both are pages of `bf16`.
+    pub bf16: bool,
 }
 
 impl Tile {
@@ -101,7 +101,7 @@ impl Tile {
         live: 0,
         keys: [std::ptr::null(); VECTORS],
         values: Paged([std::ptr::null(); VECTORS], 0, PhantomData),
-        words: false,
+        bf16: false,
     };
 
     /// The tile from `start` of `keys`, where they are pages. Rows have no place yet.
@@ -115,18 +115,18 @@ impl Tile {
         let mut tile = Self { start, live, values, ..Self::NOWHERE };
         let Keys::Pages(which, slot) = op.keys else { return tile };
         let pages = run.pages(which);
-        tile.words = Form::of(run, op) == Form::Words;
+        tile.bf16 = Form::of(run, op) == Form::Bf16;
         for v in 0..live.div_ceil(LANES) {
             let j = start + v * LANES;
             let (keys, wide) = pages.find(keys.place, j, slot, head);
-            let values = if tile.words { words::values_at(op.size, keys, wide) } else { wide };
+            let values = if tile.bf16 { bf16::values_at(op.size, keys, wide) } else { wide };
             (tile.keys[v], tile.values.0[v]) = (keys, values);
         }
         tile
     }
 
     /// Brings into `near` what is not multiplied as it lies. Keys that are rows are turned, and their values put behind them if `many`
-    /// queries mix them: rows of a wide matrix each lie in a page of their own. For as many, `words` are widened once.
+    /// queries mix them: rows of a wide matrix each lie in a page of their own. For as many, `bf16` are widened once.
     ///
     /// # Safety
     /// Keys and values are valid for reads; `near` holds twice `64 · size` numbers and outlives the tile.
@@ -140,13 +140,13 @@ impl Tile {
         let Call { op, inputs, run, .. } = *call;
         let (turned, values) = near.split_at_mut(TILE * op.size);
         let Keys::Rows(_) = op.keys else {
-            if self.words && many {
+            if self.bf16 && many {
                 // SAFETY: the caller's promise.
                 unsafe { self.widen(call, turned, values) };
             }
             return;
         };
-        let rounds = Form::of(run, op) == Form::Words && may_be_stored(op);
+        let rounds = Form::of(run, op) == Form::Bf16 && may_be_stored(op);
         let many = many || rounds;
         let width = inputs[1].width;
         for v in 0..self.live.div_ceil(LANES) {
@@ -169,8 +169,8 @@ impl Tile {
                     }
                     self.values.0[v] = near;
                     if rounds {
-                        words::round(run.isa, into, LANES * op.size);
-                        words::round(run.isa, near, count * op.size);
+                        bf16::round(run.isa, into, LANES * op.size);
+                        bf16::round(run.isa, near, count * op.size);
                     }
                 }
             }
@@ -178,7 +178,7 @@ impl Tile {
         self.values.1 = if many { op.size } else { width };
     }
 
-    /// Widens pages of `words`.
+    /// Widens pages of `bf16`.
     ///
     /// # Safety
     /// The pages are valid for reads; both places hold `64 · size` numbers and outlive the tile.
@@ -188,10 +188,10 @@ impl Tile {
         for (v, (keys, values)) in places.take(self.live.div_ceil(LANES)).enumerate() {
             let to = (keys.as_mut_ptr(), values.as_mut_ptr());
             // SAFETY: the caller's promise.
-            unsafe { words::widen(call.run.isa, size, (self.keys[v], self.values.0[v]), to) };
+            unsafe { bf16::widen(call.run.isa, size, (self.keys[v], self.values.0[v]), to) };
             (self.keys[v], self.values.0[v]) = (to.0, to.1);
         }
-        self.words = false;
+        self.bf16 = false;
     }
 }
 

@@ -349,7 +349,7 @@ unsafe fn transpose_keys(
 ) {
     let words = depth(size) / 2;
     debug_assert!(to.len() >= key_words(size));
-    // SAFETY: the caller's promise; a page has room for sixteen keys of `words` words.
+    // SAFETY: the caller's promise; a page has room for sixteen keys of `bf16` words.
     unsafe { dispatch!(isa, |L| L::transpose(from, stride as isize, 0..count, words, to.as_mut_ptr())) };
 }
 

@@ -173,9 +173,9 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
     memory.cache.prepare(cache).expect("it is small");
     memory.crossing.prepare(crossing).expect("it is small");
     let run = Context {
-        narrow: how.lowp,
+        bf16: how.lowp,
         tiles: how.dot == Dot::Amx,
-        near: false,
+        approximate: false,
         dot: how.dot,
         isa: how.isa,
         batch,

@@ -1,9 +1,8 @@
-//! Who takes which rows through bands, and from how many on.
+//! Who takes which blocks of rows, and from how many rows on.
 
-use glassformer_graph::{Capacity, Graph, Node, Op, Rows, Side};
+use glassformer_graph::{Capacity, Graph, Node, Op, Precision, Rows, Side};
 
-use super::band::{self, LONGEST, LOW_STRIP, LOWP_ROWS, ROWS, STRIP};
-use super::precision::Precision;
+use super::row_blocks::{self, LONGEST, LOW_STRIP, LOWP_ROWS, ROWS, STRIP};
 use crate::kernels::Kernel;
 use crate::lowp::Dot;
 
@@ -16,9 +15,9 @@ pub(super) struct Asked {
     pub by_layers: bool,
 }
 
-/// Who takes rows through bands.
+/// Who takes which blocks of rows.
 #[derive(Clone, Copy)]
-pub(super) struct Deal {
+pub(super) struct Schedule {
     pub workers: usize,
     /// How many rows each takes at once.
     pub rows: usize,
@@ -26,16 +25,16 @@ pub(super) struct Deal {
     least: usize,
     /// Rows that products take together.
     strip: usize,
-    /// Whether an encoder's attention is part of the band, and sequences are taken as wholes.
-    wholes: bool,
+    /// Whether an encoder's attention is part of a region, and blocks hold whole sequences.
+    sequences: bool,
     /// Whether all sequences then go through one layer before any goes through the next.
     pub by_layers: bool,
-    /// Whether bands are whole tiles of rows, so that rows rounded to `bf16` can be read outside of a band.
+    /// Whether blocks are whole tiles of rows, so that rows rounded to `bf16` can be read outside of a region.
     pub by_tiles: bool,
 }
 
-impl Deal {
-    /// For this graph, and for fewer rows where that is another deal, with the capacity of those.
+impl Schedule {
+    /// For this graph, and for fewer rows where that is another schedule, with the capacity of those.
     pub fn of(
         graph: &Graph,
         capacity: &Capacity,
@@ -54,7 +53,7 @@ impl Deal {
             rows: tiles(rows.unwrap_or(usual)),
             least: rows.unwrap_or(worth),
             strip: if fast || by_tiles { STRIP } else { LOW_STRIP },
-            wholes: false,
+            sequences: false,
             by_layers,
             by_tiles,
         };
@@ -65,41 +64,41 @@ impl Deal {
         // Near weights in eight bits come as fast as fewer rows want them, whose numbers stay nearer. Twice as many bytes do not, and four
         // bits would have to be unpacked twice as often.
         let usual = if precision == Precision::Int8 && !by_layers { ROWS } else { usual };
-        let wholes = Self {
+        let whole = Self {
             rows: rows.unwrap_or(usual).max(longest),
             least: rows.unwrap_or(ROWS).max(longest),
-            wholes: true,
+            sequences: true,
             ..apart
         };
-        // What wholes are not worth it for.
+        // What whole sequences are not worth it for.
         let mut few = *capacity;
         for side in [&mut few.source, &mut few.target] {
-            side.rows = side.rows.min(workers * wholes.least);
+            side.rows = side.rows.min(workers * whole.least);
             side.picked = side.picked.min(side.rows);
             side.sequences = side.sequences.min(side.rows);
         }
-        let apart = Self { rows: apart.rows.min(wholes.least), ..apart };
-        (wholes, (apart.least < wholes.least).then_some((apart, few)))
+        let apart = Self { rows: apart.rows.min(whole.least), ..apart };
+        (whole, (apart.least < whole.least).then_some((apart, few)))
     }
 
-    /// Whether a run of so many rows goes by bands.
-    pub fn bands(self, rows: usize) -> bool {
+    /// Whether a run of so many rows goes by blocks.
+    pub fn has_blocks(self, rows: usize) -> bool {
         rows > self.workers * self.least
     }
 
-    /// How so many rows are dealt out to the workers of a run: so many at a time, and how often.
-    pub fn turns(self, rows: usize, workers: usize) -> (usize, usize) {
-        band::deal(rows, workers, (self.rows, self.strip))
+    /// The blocks of so many rows: how many rows each has, and how many there are.
+    pub fn blocks(self, rows: usize, workers: usize) -> (usize, usize) {
+        row_blocks::divide(rows, workers, (self.rows, self.strip))
     }
 
     /// How many rows of whole sequences each of them takes at once: as many sequences as fit, which low strips would cut too close.
     pub fn rows_of_sequences(self, rows: usize, workers: usize) -> usize {
-        band::deal(rows, workers, (self.rows, STRIP)).0
+        row_blocks::divide(rows, workers, (self.rows, STRIP)).0
     }
 
     /// Whether workers take whole sequences of this side through its attentions: they are so short that there is room.
-    pub fn takes_wholes(self, capacity: &Capacity, side: Side) -> bool {
-        self.wholes && capacity.side(side).keys <= LONGEST
+    pub fn takes_sequences(self, capacity: &Capacity, side: Side) -> bool {
+        self.sequences && capacity.side(side).keys <= LONGEST
     }
 }
 
@@ -149,7 +148,7 @@ fn by_row(rows: Rows) -> bool {
     matches!(rows, Rows::Tokens(_))
 }
 
-/// Bytes of weights that stay in the last cache from one turn to the next. 85 MB won by 1.1 times by going layer by layer, 170 MB by
+/// Bytes of weights that stay in the last cache from one block to the next. 85 MB won by 1.1 times by going layer by layer, 170 MB by
 /// 1.2 times; 11 MB lost 3 % by what goes from layer to layer.
 const NEAR: usize = 32 << 20;
 

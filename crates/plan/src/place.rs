@@ -1,13 +1,13 @@
-//! Where values lie in the arena: two that live at the same time never overlap, others may.
-
-/// Floats in a cache line: every place begins on one.
-pub(super) const LINE: usize = 16;
+//! Where values lie in one block of memory: two that live at the same time never overlap, others may.
 
 /// A value that needs a place: how much, and from which phase to which, both included.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Life {
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Life {
+    /// Floats.
     pub floats: usize,
+    /// The phase that writes it.
     pub first: usize,
+    /// The last phase that reads it.
     pub last: usize,
 }
 
@@ -17,16 +17,12 @@ impl Life {
     }
 }
 
-/// `floats` rounded up to whole cache lines.
-pub(super) fn lines(floats: usize) -> usize {
-    floats.next_multiple_of(LINE)
-}
-
-/// The offset of each life, and how long the arena must be.
+/// The offset of each life, a multiple of `line` floats, and how long the memory must be.
 ///
 /// The largest is placed first, each at the lowest offset that is free during its whole life: "greedy by size" (Pisarchyk
 /// and Lee 2020). Quadratic in the number of values, which is some thousands at most, and done once.
-pub(super) fn place(lives: &[Life]) -> (Vec<usize>, usize) {
+pub fn place(lives: &[Life], line: usize) -> (Vec<usize>, usize) {
+    let lines = |floats: usize| floats.next_multiple_of(line);
     let mut order: Vec<usize> = (0..lives.len()).collect();
     order.sort_by_key(|&index| (std::cmp::Reverse(lives[index].floats), lives[index].first));
     let mut offsets = vec![0; lives.len()];
@@ -52,7 +48,10 @@ pub(super) fn place(lives: &[Life]) -> (Vec<usize>, usize) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
     use glassformer_tensor::Random;
+
+    const LINE: usize = 16;
 
     #[test]
     fn lives_that_meet_never_overlap() {
@@ -64,7 +63,7 @@ mod tests {
                     Life { floats: random.below(200), first, last: first + random.below(6) }
                 })
                 .collect();
-            let (offsets, total) = place(&lives);
+            let (offsets, total) = place(&lives, LINE);
             for (a, (x, &at)) in lives.iter().zip(&offsets).enumerate() {
                 assert!(at % LINE == 0 && at + x.floats <= total);
                 for (y, &other) in lives[..a].iter().zip(&offsets) {
@@ -78,7 +77,7 @@ mod tests {
                 lives
                     .iter()
                     .filter(|l| l.first <= phase && phase <= l.last)
-                    .map(|l| lines(l.floats))
+                    .map(|l| l.floats.next_multiple_of(LINE))
                     .sum::<usize>()
             });
             assert!(total <= 2 * least.max().unwrap_or(0), "the arena is much longer than any phase needs");
@@ -88,6 +87,6 @@ mod tests {
     #[test]
     fn a_chain_needs_room_for_two() {
         let lives: Vec<Life> = (0..50).map(|i| Life { floats: 64, first: i, last: i + 1 }).collect();
-        assert_eq!(place(&lives).1, 128);
+        assert_eq!(place(&lives, LINE).1, 128);
     }
 }

@@ -1,17 +1,17 @@
-//! A way through the steps of a plan: what is where, and how workers walk it.
+//! A variant of the steps of a plan: what is where, and how workers walk it.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use glassformer_graph::{Batch, Capacity, Pages, Rows, Side};
+use glassformer_plan::{Count, Home, Slot, SlotId};
 
-use super::OPERANDS;
-use super::band::{self, Stretch};
 use super::constants::Constant;
-use super::deal::Deal;
-use super::draft::Drafted;
 use super::kept::Address;
-use super::step::{Count, Home, Slot, SlotId, Step};
+use super::lower::Lowered;
+use super::row_blocks::{self, Region};
+use super::schedule::Schedule;
+use super::{OPERANDS, Step};
 use crate::context::{Block, Context, pairs};
 use crate::kernels::{self, Call, Effort};
 use crate::team::Worker;
@@ -55,35 +55,46 @@ impl Sharing {
 }
 
 /// Steps over one arena, for batches of no more than a capacity.
-pub(super) struct Way {
+pub(super) struct Variant {
     pub capacity: Capacity,
     pub slots: Vec<Slot>,
     steps: Vec<Step>,
-    stretches: Vec<Stretch>,
+    regions: Vec<Region>,
     /// Where each output of the graph is.
     pub outputs: Vec<SlotId>,
-    pub deal: Deal,
+    pub schedule: Schedule,
     /// Where in the arena the workers' scratch begins: behind all values.
     scratch_at: usize,
     /// Floats of scratch that each worker has.
     scratch: usize,
-    /// Where in the arena the insides of bands begin: behind the scratch.
-    band_at: usize,
+    /// Where in the arena the workers' blocks of rows begin: behind the scratch.
+    row_block_at: usize,
     /// Floats that each worker has of them.
-    band: usize,
+    row_block: usize,
 }
 
-impl Way {
-    /// What was drafted for this capacity, without what it wants.
-    pub fn new(drafted: Drafted, deal: Deal, capacity: Capacity) -> Self {
-        let Drafted { slots, steps, stretches, outputs, floats, band, scratch, .. } = drafted;
-        let band_at = floats + deal.workers * scratch;
-        Self { capacity, slots, steps, stretches, outputs, deal, scratch_at: floats, scratch, band_at, band }
+impl Variant {
+    /// What was lowered for this capacity, without what it wants.
+    pub fn new(lowered: Lowered, schedule: Schedule, capacity: Capacity) -> Self {
+        let Lowered { slots, steps, regions, outputs, floats, row_block, scratch, .. } = lowered;
+        let row_block_at = floats + schedule.workers * scratch;
+        Self {
+            capacity,
+            slots,
+            steps,
+            regions,
+            outputs,
+            schedule,
+            scratch_at: floats,
+            scratch,
+            row_block_at,
+            row_block,
+        }
     }
 
     /// Floats of the arena that it needs.
     pub fn floats(&self) -> usize {
-        self.band_at + self.deal.workers * self.band
+        self.row_block_at + self.schedule.workers * self.row_block
     }
 
     /// How many rows a slot has in this run.
@@ -95,9 +106,9 @@ impl Way {
     }
 }
 
-/// A way with the memory and the batch of one run.
+/// A variant with the memory and the batch of one run.
 pub(super) struct Bound<'a> {
-    pub way: &'a Way,
+    pub variant: &'a Variant,
     pub constants: &'a [Arc<Constant>],
     pub sharing: Sharing,
     pub arena: Block,
@@ -109,44 +120,46 @@ pub(super) struct Bound<'a> {
 impl Bound<'_> {
     /// Whether the run is shared out among the team.
     pub fn is_worth_sharing(&self) -> bool {
-        let Way { steps, deal, .. } = self.way;
+        let Variant { steps, schedule, .. } = self.variant;
         let phases = steps.chunk_by(|a, b| a.phase == b.phase).count();
-        self.sharing.is_worth_it(self.effort(steps), phases, deal.workers)
+        self.sharing.is_worth_it(self.effort(steps), phases, schedule.workers)
     }
 
-    /// One worker's way through all stretches.
+    /// One worker's part of all regions.
     ///
     /// # Safety
-    /// The arena has room for the way's values and every worker's scratch and belongs to this run; the batch was
+    /// The arena has room for the variant's values and every worker's scratch and belongs to this run; the batch was
     /// admitted; every worker of the team that runs it does this at the same time.
     pub unsafe fn walk(&self, worker: &Worker<'_>) {
-        let Way { stretches, scratch_at, scratch, .. } = self.way;
+        let Variant { regions, scratch_at, scratch, .. } = self.variant;
         // SAFETY: each worker has its own part behind all values.
         let own = unsafe {
             let first = self.arena.data.add(scratch_at + worker.index * scratch);
             std::slice::from_raw_parts_mut(first, *scratch)
         };
         let mut before = None;
-        for stretch in stretches {
-            let rows = stretch.rows.map(|rows| (rows, self.run.batch.count(rows)));
+        for region in regions {
+            let rows = region.rows.map(|rows| (rows, self.run.batch.count(rows)));
             // SAFETY: the caller's promise.
             unsafe {
-                if let Some((rows, count)) = rows.filter(|(_, count)| self.way.deal.bands(*count)) {
+                if let Some((rows, count)) =
+                    rows.filter(|(_, count)| self.variant.schedule.has_blocks(*count))
+                {
                     if before.replace(Done::Shared(usize::MAX)).is_some() {
                         worker.barrier();
                     }
-                    match stretch.sequences {
-                        Some(side) => self.band_of_sequences(&stretch.parts, (rows, side), worker, own),
-                        None => self.band(&stretch.steps, (rows, count), worker, own),
+                    match region.sequences {
+                        Some(side) => self.blocks_of_sequences(&region.parts, (rows, side), worker, own),
+                        None => self.blocks_of_rows(&region.steps, (rows, count), worker, own),
                     }
                 } else {
-                    self.phases(&stretch.steps, &mut before, worker, own);
+                    self.phases(&region.steps, &mut before, worker, own);
                 }
             }
         }
     }
 
-    /// One worker's part of the phases of a stretch.
+    /// One worker's part of the phases of a region.
     ///
     /// Small phases are done by the first worker, while the others wait for the next large one: then there is no barrier
     /// between two small ones, and a model of toy size runs as fast on many threads as on one.
@@ -161,7 +174,7 @@ impl Bound<'_> {
         scratch: &mut [f32],
     ) {
         let mut end = steps.start;
-        for phase in self.way.steps[steps.clone()].chunk_by(|a, b| a.phase == b.phase) {
+        for phase in self.variant.steps[steps.clone()].chunk_by(|a, b| a.phase == b.phase) {
             let range = end..end + phase.len();
             end = range.end;
             let small = worker.count > 1 && self.sharing.is_small(self.effort(phase));
@@ -182,33 +195,33 @@ impl Bound<'_> {
         }
     }
 
-    /// One worker's part of a band.
+    /// One worker's blocks of rows of a region.
     ///
     /// # Safety
     /// As for [`Bound::walk`]; `scratch` is this worker's own.
-    unsafe fn band(
+    unsafe fn blocks_of_rows(
         &self,
         steps: &Range<usize>,
         (rows, count): (Rows, usize),
         worker: &Worker<'_>,
         scratch: &mut [f32],
     ) {
-        let (each, turns) = self.way.deal.turns(count, worker.count);
-        worker.share(turns, |turn| {
-            let first = turn * each;
+        let (each, blocks) = self.variant.schedule.blocks(count, worker.count);
+        worker.share(blocks, |block| {
+            let first = block * each;
             let taken =
                 Taken { rows, worker: worker.index, first, count: each.min(count - first), sequences: None };
             // SAFETY: the caller's promise; the steps go by rows, these rows are this worker's, and so is its own part of
-            // what is inside the band.
+            // what is inside the region.
             unsafe { self.steps(steps, Part(Some(taken)), &worker.alone(), scratch) };
         });
     }
 
-    /// One worker's part of a band with attentions: whole sequences, part by part.
+    /// The same where there are attentions: blocks of whole sequences, part by part.
     ///
     /// # Safety
     /// As for [`Bound::walk`]; `scratch` is this worker's own.
-    unsafe fn band_of_sequences(
+    unsafe fn blocks_of_sequences(
         &self,
         parts: &[Range<usize>],
         (rows, side): (Rows, Side),
@@ -216,23 +229,23 @@ impl Bound<'_> {
         scratch: &mut [f32],
     ) {
         let spans = &self.run.batch.side(side).spans[..];
-        let each = self.way.deal.rows_of_sequences(self.run.batch.count(rows), worker.count);
-        let all = || band::turns(spans, each).enumerate();
+        let each = self.variant.schedule.rows_of_sequences(self.run.batch.count(rows), worker.count);
+        let all = || row_blocks::of_sequences(spans, each).enumerate();
         let count = all().count();
-        let (mut at, mut turns) = (0, all());
+        let (mut at, mut blocks) = (0, all());
         worker.share_behind(count * parts.len(), count, |item| {
-            let (part, turn) = (item / count, item % count);
+            let (part, block) = (item / count, item % count);
             if part != at {
-                (at, turns) = (part, all());
+                (at, blocks) = (part, all());
             }
-            // Turns of a part come in order, so this worker's next one lies behind its last.
-            let Some((_, sequences)) = turns.by_ref().find(|&(index, _)| index == turn) else { return };
+            // Blocks of a part come in order, so this worker's next one lies behind its last.
+            let Some((_, sequences)) = blocks.by_ref().find(|&(index, _)| index == block) else { return };
             let (first, last) = (spans[sequences.start], spans[sequences.end - 1]);
             let count = last.start + last.len - first.start;
             let sequences = Some((sequences.start, sequences.end));
             let taken = Taken { rows, worker: worker.index, first: first.start, count, sequences };
             // SAFETY: the caller's promise; the steps go by rows or by sequences, these are this worker's, and so is its own
-            // part of what is inside the band, which has room for the longest sequence. What the part before wrote of these
+            // part of what is inside the region, which has room for the longest sequence. What the part before wrote of these
             // sequences lies behind.
             unsafe { self.steps(&parts[part], Part(Some(taken)), &worker.alone(), scratch) };
         });
@@ -244,16 +257,16 @@ impl Bound<'_> {
     /// As for [`Bound::walk`]; `scratch` is this worker's own; no step reads what another worker writes meanwhile.
     unsafe fn steps(&self, steps: &Range<usize>, part: Part, worker: &Worker<'_>, scratch: &mut [f32]) {
         let (first, sequences) = part.0.map_or((0, None), |taken| (taken.first, taken.sequences));
-        for step in &self.way.steps[steps.clone()] {
+        for step in &self.variant.steps[steps.clone()] {
             let mut blocks = self.blocks(step, part);
-            if step.kernel.by_sequences().is_some() {
+            if step.task.kernel.by_sequences().is_some() {
                 self.count_from_the_first_row(step, part, &mut blocks);
             }
             let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
             let call = Call { inputs, outputs, first, sequences, run: self.run, worker };
             // SAFETY: the planner gave all values that live at the same time different places, and the kernel what its
             // operation and `needs` say; every worker that has a part in these blocks makes this call.
-            unsafe { kernels::run(&step.kernel, call, scratch) };
+            unsafe { kernels::run(&step.task.kernel, call, scratch) };
         }
     }
 
@@ -262,7 +275,7 @@ impl Bound<'_> {
         let Some(taken) = part.0 else { return };
         let count = self.run.batch.count(taken.rows);
         for (block, &slot) in blocks.iter_mut().zip(&step.operands) {
-            if self.way.slots[slot].rows.are(taken.rows) {
+            if self.variant.slots[slot].rows.are(taken.rows) {
                 block.data = block.data.wrapping_sub(taken.first * block.width);
                 block.rows = count;
             }
@@ -274,7 +287,7 @@ impl Bound<'_> {
         let of_step = |step: &Step| {
             let blocks = self.blocks(step, Part::WHOLE);
             let (inputs, outputs) = blocks[..step.operands.len()].split_at(step.inputs);
-            step.work.of(inputs, outputs, self.run)
+            step.task.work.of(inputs, outputs, self.run)
         };
         steps.iter().map(of_step).fold(Effort::default(), |sum, step| sum + step)
     }
@@ -292,24 +305,24 @@ impl Bound<'_> {
     /// Where a slot is, or that part of it.
     #[inline]
     fn block(&self, slot: SlotId, part: Part) -> Block {
-        let Way { slots, band_at, band, deal, .. } = self.way;
+        let Variant { slots, row_block_at, row_block, schedule, .. } = self.variant;
         let Slot { width, home, rows } = slots[slot];
         let data = match home {
             Home::Arena(offset) => self.arena.data.wrapping_add(offset),
-            Home::Band(offset) => self.arena.data.wrapping_add(band_at + offset * deal.workers),
+            Home::Worker(offset) => self.arena.data.wrapping_add(row_block_at + offset * schedule.workers),
             Home::Constant(index) => self.constants[index].address().cast_mut(),
             Home::Input(index) => self.run.batch.inputs[index].as_ptr().cast_mut(),
             Home::Kept(index) => self.kept[index].data,
         };
         match (part.0, home) {
-            (Some(taken), Home::Band(offset)) => {
-                let data = self.arena.data.wrapping_add(band_at + taken.worker * band + offset);
+            (Some(taken), Home::Worker(offset)) => {
+                let data = self.arena.data.wrapping_add(row_block_at + taken.worker * row_block + offset);
                 Block { data, rows: taken.count, width }
             }
             (Some(taken), _) if rows.are(taken.rows) => {
                 Block { data: data.wrapping_add(taken.first * width), rows: taken.count, width }
             }
-            _ => Block { data, rows: self.way.rows(slot, self.run.batch, self.run.crossing.book), width },
+            _ => Block { data, rows: self.variant.rows(slot, self.run.batch, self.run.crossing.book), width },
         }
     }
 }
@@ -329,7 +342,7 @@ impl Part {
     const WHOLE: Self = Self(None);
 }
 
-/// Rows that a worker takes through a band.
+/// Rows that a worker takes through a region.
 #[derive(Clone, Copy)]
 struct Taken {
     /// Of which kind.

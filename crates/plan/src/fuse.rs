@@ -2,18 +2,37 @@
 //! back a slope, and the sum with another gradient.
 //!
 //! What the product gives is then never written by itself. So it must have no other reader, nor be an output; where a tap
-//! asks for it, the steps stay apart and the bits are the same. Only a training in `bf16` goes further (`find_kept` and `format_of` in
-//! `draft/narrow.rs`): what it keeps for the way back is rounded, and where a tap asks for that, it is not.
+//! asks for it, the steps stay apart and the bits are the same.
 
 use std::collections::{HashMap, HashSet};
 
+use glassformer_graph::ops::Activation;
 use glassformer_graph::{Graph, Node, Op, Origin, Value};
 
-use crate::kernels::EpilogueKind;
+/// What is done to a product at last.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum EpilogueKind {
+    /// Nothing.
+    #[default]
+    Nothing,
+    /// f(x).
+    Activate(Activation),
+    /// f(x). The last output keeps x, rounded to `bf16`.
+    ActivateAndKeep(Activation),
+    /// x + o, where o is a further input.
+    Add,
+    /// f(o) · x, where o is a further input.
+    Gate(Activation),
+    /// f′(o) · x, where o is a further input.
+    Derivative(Activation),
+    /// The same, where o comes rounded to `bf16`.
+    DerivativeBf16(Activation),
+}
 
 /// A product with what follows it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Fused {
+pub struct Fused {
+    /// What follows.
     pub epilogue: EpilogueKind,
     /// The further input.
     pub other: Option<Value>,
@@ -22,8 +41,8 @@ pub(super) struct Fused {
 }
 
 /// Which nodes are joined.
-#[derive(Default)]
-pub(super) struct Fusions {
+#[derive(Debug, Default)]
+pub struct Fusions {
     /// By the number of the product's node.
     pub products: HashMap<usize, Fused>,
     /// The nodes that products do.
@@ -94,6 +113,7 @@ impl Fusions {
 }
 
 /// Who reads a value.
+#[derive(Debug)]
 enum Readers {
     Nodes(Vec<usize>),
     /// Whoever reads the outputs, at least.
@@ -119,8 +139,8 @@ fn joined(value: Value, node: &Node) -> Option<Fused> {
         (Op::Activate(op), _) => (EpilogueKind::Activate(op.act), None),
         (Op::Add(_), &[a, b]) => (EpilogueKind::Add, Some(if a == value { b } else { a })),
         (Op::Gate(op), &[gate, up]) if up == value => (EpilogueKind::Gate(op.act), Some(gate)),
-        (Op::ActivateGrad(op), &[bent, dy]) if dy == value && bent != value => {
-            (EpilogueKind::Derivative(op.act), Some(bent))
+        (Op::ActivateGrad(op), &[x, dy]) if dy == value && x != value => {
+            (EpilogueKind::Derivative(op.act), Some(x))
         }
         _ => return None,
     };
