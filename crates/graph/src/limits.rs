@@ -92,7 +92,7 @@ impl Limits {
         note(&mut self.crossings, (side, other));
     }
 
-    /// The same for a runner that keeps keys and values in `dtype` ([`Runner::keeps`]).
+    /// The same for a runner that keeps keys and values in `dtype` ([`Runner::keeps`](crate::Runner::keeps)).
     #[must_use]
     pub fn keeping(self, dtype: Dtype) -> Self {
         Self { keeps: dtype, ..self }

@@ -3,12 +3,12 @@
 
 use std::marker::PhantomData;
 
-use glassformer_graph::ops::Activation;
+use glassformer_graph::ops::{Activate, ActivateGrad, Gate, GateGrad};
 
-use super::Call;
 use super::map::{One, Two, map_one, map_two};
 use super::row::{load, store};
 use super::split::over_numbers;
+use super::{Call, CpuOperation};
 use crate::dispatch;
 use crate::lanes::activation::{ActivationFn, with_activation};
 use crate::lanes::{LANES, Lanes};
@@ -50,50 +50,65 @@ impl<B: ActivationFn> Two for Back<B> {
 }
 
 /// `y = f(x)`.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn activate(act: Activation, call: Call<'_>) {
-    // SAFETY: the caller's promise.
-    with_activation!(call.run.activation(act), |B| unsafe { map_one(call, Value::<B>(PhantomData)) });
+impl CpuOperation for Activate {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        with_activation!(call.run.activation(self.act), |B| unsafe {
+            map_one(call, Value::<B>(PhantomData));
+        });
+    }
 }
 
 /// `dx = f′(x) ⊙ dy`.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn activate_grad(act: Activation, call: Call<'_>) {
-    // SAFETY: the caller's promise.
-    with_activation!(call.run.activation(act), |B| unsafe { map_two(call, Back::<B>(PhantomData)) });
+impl CpuOperation for ActivateGrad {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        with_activation!(call.run.activation(self.act), |B| unsafe { map_two(call, Back::<B>(PhantomData)) });
+    }
 }
 
 /// `y = f(g) ⊙ u`.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn gate(act: Activation, call: Call<'_>) {
-    // SAFETY: the caller's promise.
-    with_activation!(call.run.activation(act), |B| unsafe { map_two(call, Gated::<B>(PhantomData)) });
+impl CpuOperation for Gate {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        with_activation!(call.run.activation(self.act), |B| unsafe {
+            map_two(call, Gated::<B>(PhantomData));
+        });
+    }
 }
 
 /// `dg = f′(g) ⊙ u ⊙ dy`, `du = f(g) ⊙ dy`.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn gate_grad(act: Activation, call: Call<'_>) {
-    let y = call.outputs[0];
-    over_numbers(call.worker, y.rows * y.width, |part| {
-        // SAFETY: `isa` is this machine's; the part lies within all blocks, and nobody else writes it.
-        unsafe {
-            let from = [0, 1, 2].map(|k: usize| call.inputs[k].data.add(part.start).cast_const());
-            let to = [0, 1].map(|k: usize| call.outputs[k].data.add(part.start));
-            with_activation!(call.run.activation(act), |B| dispatch!(call.run.isa, |L| gate_back::<L, B>(
-                from,
-                to,
-                part.len()
-            )));
-        }
-    });
+impl CpuOperation for GateGrad {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let y = call.outputs[0];
+        over_numbers(call.worker, y.rows * y.width, |part| {
+            // SAFETY: `isa` is this machine's; the part lies within all blocks, and nobody else writes it.
+            unsafe {
+                let from = [0, 1, 2].map(|k: usize| call.inputs[k].data.add(part.start).cast_const());
+                let to = [0, 1].map(|k: usize| call.outputs[k].data.add(part.start));
+                with_activation!(call.run.activation(self.act), |B| dispatch!(
+                    call.run.isa,
+                    |L| gate_back::<L, B>(from, to, part.len())
+                ));
+            }
+        });
+    }
 }
 
 /// # Safety

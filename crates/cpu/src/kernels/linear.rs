@@ -5,12 +5,12 @@
 
 use std::ops::Range;
 
-use glassformer_graph::Side;
-use glassformer_graph::ops::Activation;
+use glassformer_graph::ops::{Activation, Linear, LinearInputGrad, LinearWeightGrad, Squeeze, SqueezeGrad};
+use glassformer_graph::{Capacity, Shape};
 use glassformer_plan::EpilogueKind;
 
-use super::Call;
 use super::split::over_rows;
+use super::{Call, CpuOperation, Needs, Reads, Work};
 use crate::context::Block;
 use crate::epilogue::{Combine, Epilogue, Other, Store};
 use crate::gemm::{Begin, Gemm, Matrix, Packed, Packing};
@@ -327,25 +327,58 @@ pub(super) unsafe fn bf16_weight_grad(call: Call<'_>) {
     unsafe { lowp_multiply(call, &[product]) };
 }
 
+impl CpuOperation for Linear {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
+        Needs::product(0, Reads::Packed(1, Packs::Transposed), Work::OverColumns)
+    }
+
+    unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { linear(EpilogueKind::Nothing, call, scratch) };
+    }
+}
+
+impl CpuOperation for LinearInputGrad {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
+        Needs::product(0, Reads::Packed(1, Packs::Rows), Work::OverColumns)
+    }
+
+    unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { linear(EpilogueKind::Nothing, call, scratch) };
+    }
+}
+
 /// `dW = dyᵀ x`. Inputs: dy, x packed.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn linear_weight_grad(call: Call<'_>, scratch: &mut [f32]) {
-    let (dy, x, dw) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    let product = Gemm {
-        rows: dw.rows,
-        k: dy.rows,
-        columns: dw.width,
-        a: Matrix::transposed(dy.data, dy.width),
-        b: x.data,
-        c: dw.data,
-        c_stride: dw.width,
-        begin: Begin::Zero,
-        epilogue: Epilogue::default(),
-    };
-    // SAFETY: the caller's promise.
-    unsafe { multiply(call, &product, scratch) };
+impl CpuOperation for LinearWeightGrad {
+    fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
+        Needs::product(0, Reads::Packed(1, Packs::Rows), Work::OverRows)
+    }
+
+    unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]) {
+        let (dy, x, dw) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+        let product = Gemm {
+            rows: dw.rows,
+            k: dy.rows,
+            columns: dw.width,
+            a: Matrix::transposed(dy.data, dy.width),
+            b: x.data,
+            c: dw.data,
+            c_stride: dw.width,
+            begin: Begin::Zero,
+            epilogue: Epilogue::default(),
+        };
+        // SAFETY: the caller's promise.
+        unsafe { multiply(call, &product, scratch) };
+    }
 }
 
 /// `len` rows of `block` from `start` on.
@@ -353,91 +386,93 @@ fn rows_of(block: Block, start: usize, len: usize) -> Block {
     Block { data: block.data.wrapping_add(start * block.width), rows: len, width: block.width }
 }
 
-/// Numbers that [`squeeze`] packs x into: every sequence behind the one before.
-pub(super) fn squeeze_workspace(rows: usize, width: usize) -> usize {
-    Packed::len(rows, width)
-}
-
 /// `y[s] = E x[s]`. Inputs: x, E. Outputs: y, and the workspace.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn squeeze(side: Side, call: Call<'_>, scratch: &mut [f32]) {
-    let (x, e, y, packed) = (call.inputs[0], call.inputs[1], call.outputs[0], call.outputs[1]);
-    let spans = &call.run.batch.side(side).spans;
-    for span in spans {
-        let to = packed.data.wrapping_add(Packed::len(span.start, x.width));
-        // SAFETY: the caller's promise; sequences follow one another, in x and in the workspace.
-        unsafe { pack_block(call, Packs::Rows, rows_of(x, span.start, span.len), to) };
+impl CpuOperation for Squeeze {
+    fn needs(&self, inputs: &[Shape], capacity: &Capacity) -> Needs {
+        // Every row of E is multiplied by rows of x.
+        let workspace = Packed::len(capacity.count(inputs[0].rows), inputs[0].width);
+        Needs::product(workspace, Reads::Inputs, Work::OverRows)
     }
-    call.worker.barrier();
-    for (s, span) in spans.iter().enumerate() {
-        let product = Gemm {
-            rows: e.rows,
-            k: span.len,
-            columns: x.width,
-            a: Matrix::rows(e.data, e.width),
-            b: packed.data.wrapping_add(Packed::len(span.start, x.width)),
-            c: rows_of(y, s * e.rows, e.rows).data,
-            c_stride: y.width,
-            begin: Begin::Zero,
-            epilogue: Epilogue::default(),
-        };
-        // SAFETY: the caller's promise; a sequence is no longer than E is wide.
-        unsafe { multiply(call, &product, scratch) };
-    }
-}
 
-/// Numbers that [`squeeze_grad`] needs for dy, or for one sequence of x on its side.
-pub(super) fn squeeze_grad_workspace(rows: usize, low_rows: usize, width: usize) -> usize {
-    Packed::len(low_rows, width).max(Packed::len(width, rows))
+    unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]) {
+        let (x, e, y, packed) = (call.inputs[0], call.inputs[1], call.outputs[0], call.outputs[1]);
+        let spans = &call.run.batch.side(self.side).spans;
+        for span in spans {
+            let to = packed.data.wrapping_add(Packed::len(span.start, x.width));
+            // SAFETY: the caller's promise; sequences follow one another, in x and in the workspace.
+            unsafe { pack_block(call, Packs::Rows, rows_of(x, span.start, span.len), to) };
+        }
+        call.worker.barrier();
+        for (s, span) in spans.iter().enumerate() {
+            let product = Gemm {
+                rows: e.rows,
+                k: span.len,
+                columns: x.width,
+                a: Matrix::rows(e.data, e.width),
+                b: packed.data.wrapping_add(Packed::len(span.start, x.width)),
+                c: rows_of(y, s * e.rows, e.rows).data,
+                c_stride: y.width,
+                begin: Begin::Zero,
+                epilogue: Epilogue::default(),
+            };
+            // SAFETY: the caller's promise; a sequence is no longer than E is wide.
+            unsafe { multiply(call, &product, scratch) };
+        }
+    }
 }
 
 /// `dx[s] = Eᵀ dy[s]`, `dE = Σ dy[s] x[s]ᵀ`, in the order of the sequences. Inputs: x, E, dy. Outputs: dx, dE, and the
 /// workspace.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn squeeze_grad(side: Side, call: Call<'_>, scratch: &mut [f32]) {
-    let (x, e, dy) = (call.inputs[0], call.inputs[1], call.inputs[2]);
-    let (dx, de, packed) = (call.outputs[0], call.outputs[1], call.outputs[2]);
-    let (rank, width) = (e.rows, x.width);
-    let spans = &call.run.batch.side(side).spans;
-    let base = Gemm {
-        rows: 0,
-        k: 0,
-        columns: 0,
-        a: Matrix::rows(e.data, e.width),
-        b: packed.data,
-        c: dx.data,
-        c_stride: dx.width,
-        begin: Begin::Existing,
-        epilogue: Epilogue::default(),
-    };
-    // SAFETY: the caller's promise; every product stays within the rows of its sequence, and barriers part what writes
-    // the workspace and dE from what uses them.
-    unsafe {
-        super::map::set(call, 1, 0.0);
-        for s in 0..spans.len() {
-            let to = packed.data.wrapping_add(Packed::len(s * rank, width));
-            pack_block(call, Packs::Rows, rows_of(dy, s * rank, rank), to);
-        }
-        call.worker.barrier();
-        for (s, span) in spans.iter().enumerate() {
-            let a = Matrix::transposed(e.data, e.width);
-            let b = packed.data.wrapping_add(Packed::len(s * rank, width)).cast_const();
-            let c = rows_of(dx, span.start, span.len).data;
-            let of_rows = Gemm { rows: span.len, k: rank, columns: width, a, b, c, ..base };
-            multiply(call, &Gemm { begin: Begin::Zero, ..of_rows }, scratch);
-        }
-        for (s, span) in spans.iter().enumerate() {
+impl CpuOperation for SqueezeGrad {
+    fn needs(&self, inputs: &[Shape], capacity: &Capacity) -> Needs {
+        // For dy, or for one sequence of x on its side.
+        let (width, [rows, low_rows]) =
+            (inputs[0].width, [0, 2].map(|k: usize| capacity.count(inputs[k].rows)));
+        let workspace = Packed::len(low_rows, width).max(Packed::len(width, rows));
+        Needs::product(workspace, Reads::Inputs, Work::OverRows)
+    }
+
+    unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]) {
+        let (x, e, dy) = (call.inputs[0], call.inputs[1], call.inputs[2]);
+        let (dx, de, packed) = (call.outputs[0], call.outputs[1], call.outputs[2]);
+        let (rank, width) = (e.rows, x.width);
+        let spans = &call.run.batch.side(self.side).spans;
+        let base = Gemm {
+            rows: 0,
+            k: 0,
+            columns: 0,
+            a: Matrix::rows(e.data, e.width),
+            b: packed.data,
+            c: dx.data,
+            c_stride: dx.width,
+            begin: Begin::Existing,
+            epilogue: Epilogue::default(),
+        };
+        // SAFETY: the caller's promise; every product stays within the rows of its sequence, and barriers part what writes
+        // the workspace and dE from what uses them.
+        unsafe {
+            super::map::set(call, 1, 0.0);
+            for s in 0..spans.len() {
+                let to = packed.data.wrapping_add(Packed::len(s * rank, width));
+                pack_block(call, Packs::Rows, rows_of(dy, s * rank, rank), to);
+            }
             call.worker.barrier();
-            pack_block(call, Packs::Transposed, rows_of(x, span.start, span.len), packed.data);
-            call.worker.barrier();
-            let a = Matrix::rows(rows_of(dy, s * rank, rank).data, width);
-            let (c, c_stride) = (de.data, de.width);
-            let of_e = Gemm { rows: rank, k: width, columns: span.len, a, c, c_stride, ..base };
-            multiply(call, &of_e, scratch);
+            for (s, span) in spans.iter().enumerate() {
+                let a = Matrix::transposed(e.data, e.width);
+                let b = packed.data.wrapping_add(Packed::len(s * rank, width)).cast_const();
+                let c = rows_of(dx, span.start, span.len).data;
+                let of_rows = Gemm { rows: span.len, k: rank, columns: width, a, b, c, ..base };
+                multiply(call, &Gemm { begin: Begin::Zero, ..of_rows }, scratch);
+            }
+            for (s, span) in spans.iter().enumerate() {
+                call.worker.barrier();
+                pack_block(call, Packs::Transposed, rows_of(x, span.start, span.len), packed.data);
+                call.worker.barrier();
+                let a = Matrix::rows(rows_of(dy, s * rank, rank).data, width);
+                let (c, c_stride) = (de.data, de.width);
+                let of_e = Gemm { rows: rank, k: width, columns: span.len, a, c, c_stride, ..base };
+                multiply(call, &of_e, scratch);
+            }
         }
     }
 }

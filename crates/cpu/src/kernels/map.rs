@@ -1,10 +1,10 @@
 //! Number by number: sums, products and activations. A map is a type, so that each becomes one loop without a branch.
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
-use glassformer_graph::ops::{Dropout, Fill, Scale};
+use glassformer_graph::ops::{Add, AddRow, Dropout, Fill, Mul, MulColumn, RepeatRow, Scale};
 
-use super::Call;
 use super::split::{over_numbers, over_rows};
+use super::{Call, CpuOperation};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
 
@@ -142,70 +142,112 @@ impl One for Times {
     }
 }
 
+impl CpuOperation for Add {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { map_two(call, Sum) };
+    }
+}
+
+impl CpuOperation for Mul {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { map_two(call, Multiply) };
+    }
+}
+
 /// Adds one row to all.
 ///
-/// # Safety
-/// As [`Call`] says; inputs x and r.
-pub(super) unsafe fn add_row(call: Call<'_>) {
-    let (x, r, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    over_rows(call.worker, y.rows, y.width, |rows| {
-        for i in rows {
-            // SAFETY: `isa` is this machine's; row `i` lies within x and y, r has one row, nobody else writes row `i`.
-            unsafe {
-                let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                dispatch!(call.run.isa, |L| two::<L>(Sum, x, r.data, y_row, y.width));
+/// Inputs x and r.
+impl CpuOperation for AddRow {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (x, r, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+        over_rows(call.worker, y.rows, y.width, |rows| {
+            for i in rows {
+                // SAFETY: `isa` is this machine's; row `i` lies within x and y, r has one row, nobody else writes row `i`.
+                unsafe {
+                    let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
+                    dispatch!(call.run.isa, |L| two::<L>(Sum, x, r.data, y_row, y.width));
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// Each row times its own number.
 ///
-/// # Safety
-/// As [`Call`] says; inputs x and c.
-pub(super) unsafe fn mul_column(call: Call<'_>) {
-    let (x, c, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    over_rows(call.worker, y.rows, y.width, |rows| {
-        for i in rows {
-            // SAFETY: `isa` is this machine's; row `i` lies within all blocks, nobody else writes it.
-            unsafe {
-                let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                let factor = Times(*c.data.add(i));
-                dispatch!(call.run.isa, |L| one::<L>(factor, x, y_row, y.width));
+/// Inputs x and c.
+impl CpuOperation for MulColumn {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (x, c, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+        over_rows(call.worker, y.rows, y.width, |rows| {
+            for i in rows {
+                // SAFETY: `isa` is this machine's; row `i` lies within all blocks, nobody else writes it.
+                unsafe {
+                    let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
+                    let factor = Times(*c.data.add(i));
+                    dispatch!(call.run.isa, |L| one::<L>(factor, x, y_row, y.width));
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// Some columns times a number.
 ///
-/// # Safety
-/// As [`Call`] says; one input.
-pub(super) unsafe fn scale(op: &Scale, call: Call<'_>) {
-    let (x, y) = (call.inputs[0], call.outputs[0]);
-    let (from, to) = (op.from.min(y.width), op.to.min(y.width));
-    if from == 0 && to == y.width {
-        // SAFETY: the caller's promise.
-        return unsafe { map_one(call, Times(op.factor)) };
+/// One input.
+impl CpuOperation for Scale {
+    fn is_by_rows(&self) -> bool {
+        true
     }
-    over_rows(call.worker, y.rows, y.width, |rows| {
-        for i in rows {
-            // SAFETY: row `i` lies within both blocks, and nobody else writes it.
-            let (x, y) = unsafe { (x.row(i), y.row_mut(i)) };
-            for (j, (y, x)) in y.iter_mut().zip(x).enumerate() {
-                *y = x * op.at(j);
-            }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (x, y) = (call.inputs[0], call.outputs[0]);
+        let (from, to) = (self.from.min(y.width), self.to.min(y.width));
+        if from == 0 && to == y.width {
+            // SAFETY: the caller's promise.
+            return unsafe { map_one(call, Times(self.factor)) };
         }
-    });
+        over_rows(call.worker, y.rows, y.width, |rows| {
+            for i in rows {
+                // SAFETY: row `i` lies within both blocks, and nobody else writes it.
+                let (x, y) = unsafe { (x.row(i), y.row_mut(i)) };
+                for (j, (y, x)) in y.iter_mut().zip(x).enumerate() {
+                    *y = x * self.at(j);
+                }
+            }
+        });
+    }
 }
 
 /// The same number everywhere.
 ///
-/// # Safety
-/// As [`Call`] says; no input.
-pub(super) unsafe fn fill(op: &Fill, call: Call<'_>) {
-    // SAFETY: the caller's promise.
-    unsafe { set(call, 0, op.value) };
+/// No input.
+impl CpuOperation for Fill {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { set(call, 0, self.value) };
+    }
 }
 
 /// `value` in all of output `which`.
@@ -234,36 +276,48 @@ pub(super) unsafe fn copy(call: Call<'_>) {
 
 /// One row, many times.
 ///
-/// # Safety
-/// As [`Call`] says; input r of one row.
-pub(super) unsafe fn repeat_row(call: Call<'_>) {
-    let (r, y) = (call.inputs[0], call.outputs[0]);
-    over_rows(call.worker, y.rows, y.width, |rows| {
-        for i in rows {
-            // SAFETY: nobody else writes row `i`, and y does not overlap r.
-            unsafe { y.row_mut(i).copy_from_slice(r.row(0)) };
-        }
-    });
+/// Input r of one row.
+impl CpuOperation for RepeatRow {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (r, y) = (call.inputs[0], call.outputs[0]);
+        over_rows(call.worker, y.rows, y.width, |rows| {
+            for i in rows {
+                // SAFETY: nobody else writes row `i`, and y does not overlap r.
+                unsafe { y.row_mut(i).copy_from_slice(r.row(0)) };
+            }
+        });
+    }
 }
 
 /// Numbers left out at random, by the draws of the reference.
 ///
-/// # Safety
-/// As [`Call`] says; one input.
-pub(super) unsafe fn dropout(op: &Dropout, call: Call<'_>) {
-    let (x, y) = (call.inputs[0], call.outputs[0]);
-    let (key, width) = (op.key(call.run.batch), y.width);
-    over_numbers(call.worker, y.rows * y.width, |part| {
-        // SAFETY: the part lies within both blocks, which do not overlap, and nobody else writes it.
-        let (x, y) = unsafe {
-            (
-                std::slice::from_raw_parts(x.data.add(part.start), part.len()),
-                std::slice::from_raw_parts_mut(y.data.add(part.start), part.len()),
-            )
-        };
-        // SAFETY: `isa` is this machine's. The loop is plain, but compiled for its instructions.
-        unsafe { dispatch!(call.run.isa, |_L| drop_some(op, key, call.first * width + part.start, x, y)) };
-    });
+/// One input.
+impl CpuOperation for Dropout {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (x, y) = (call.inputs[0], call.outputs[0]);
+        let (key, width) = (self.key(call.run.batch), y.width);
+        over_numbers(call.worker, y.rows * y.width, |part| {
+            // SAFETY: the part lies within both blocks, which do not overlap, and nobody else writes it.
+            let (x, y) = unsafe {
+                (
+                    std::slice::from_raw_parts(x.data.add(part.start), part.len()),
+                    std::slice::from_raw_parts_mut(y.data.add(part.start), part.len()),
+                )
+            };
+            // SAFETY: `isa` is this machine's. The loop is plain, but compiled for its instructions.
+            unsafe {
+                dispatch!(call.run.isa, |_L| drop_some(self, key, call.first * width + part.start, x, y));
+            };
+        });
+    }
 }
 
 /// `y[i] = x[i] · factor(first + i)`.

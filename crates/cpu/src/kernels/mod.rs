@@ -1,12 +1,11 @@
-//! The kernels, and which one each operation runs on. The match below has no `_` arm: a new operation does not compile
-//! until it is here.
+//! The kernels, and which one each operation runs on: a new operation does not compile until it says so ([`CpuOperation`]).
 //!
 //! A kernel is called by every worker of a team at once and shares its work out by itself. It may have barriers inside;
 //! the plan puts them between steps.
 
 use crate::tuning::kernels::{LOWP_ROWS, LOWP_SPEEDUP, MULTIPLICATIONS};
 use glassformer_graph::ops::{Activation, Attend, Keys, Lookup, Norm, Rotate, Sinusoid, Which};
-use glassformer_graph::{Capacity, Op, Rows, Shape, Side};
+use glassformer_graph::{Capacity, Op, Shape, Side, each_op};
 use glassformer_plan::EpilogueKind;
 use glassformer_tensor::Coding;
 
@@ -84,7 +83,7 @@ impl Kernel {
     /// Whether each row that it writes depends on the same row of what it reads, and on what is the same for all.
     pub fn is_by_rows(&self) -> bool {
         match self {
-            Self::Op(op) => op_is_by_rows(op),
+            Self::Op(op) => each_op!(op, it => it.is_by_rows()),
             Self::Quantize(_)
             | Self::QuantizedNorm(..)
             | Self::Product(_)
@@ -110,8 +109,7 @@ impl Kernel {
     /// The input that output number `output` may overwrite: each number depends on the same one of that alone.
     pub fn in_place_of(&self, output: usize) -> Option<usize> {
         match self {
-            Self::Op(Op::Accumulate(_)) => Some(0),
-            Self::Op(Op::AdamW(_)) => [0, 2, 3, 6].get(output).copied(),
+            Self::Op(op) => each_op!(op, it => it.in_place_of(output)),
             _ => None,
         }
     }
@@ -121,74 +119,40 @@ impl Kernel {
     /// meant.
     pub fn by_sequences(&self) -> Option<Side> {
         match self {
-            Self::Op(Op::Attend(op)) | Self::Bf16Attend(op)
-                if op.keys == Keys::Rows(Rows::Tokens(op.side)) =>
-            {
-                Some(op.side)
-            }
+            Self::Op(op) => each_op!(op, it => it.by_sequences()),
+            Self::Bf16Attend(op) => op.by_sequences(),
             _ => None,
         }
     }
 }
 
-/// [`Kernel::is_by_rows`] of an operation.
-fn op_is_by_rows(op: &Op) -> bool {
-    match op {
-        Op::Fill(_)
-        | Op::Sinusoid(_)
-        | Op::Lookup(_)
-        | Op::Linear(_)
-        | Op::LinearInputGrad(_)
-        | Op::Add(_)
-        | Op::Mul(_)
-        | Op::Scale(_)
-        | Op::AddRow(_)
-        | Op::RepeatRow(_)
-        | Op::MulColumn(_)
-        | Op::DotColumns(_)
-        | Op::Activate(_)
-        | Op::ActivateGrad(_)
-        | Op::Gate(_)
-        | Op::GateGrad(_)
-        | Op::Dropout(_)
-        | Op::Norm(_)
-        | Op::Softmax(_)
-        | Op::SoftmaxGrad(_)
-        | Op::Rotate(_) => true,
-        Op::LookupGrad(_)
-        | Op::LinearWeightGrad(_)
-        | Op::SumRows(_)
-        | Op::NormGrad(_)
-        | Op::Adaptive(_)
-        | Op::AdaptiveGrad(_)
-        | Op::Attend(_)
-        | Op::AttendGrad(_)
-        | Op::AttendShow(_)
-        | Op::Store(_)
-        | Op::Squeeze(_)
-        | Op::SqueezeGrad(_)
-        | Op::Recall(_)
-        | Op::RecallGrad(_)
-        | Op::Lead(_)
-        | Op::LeadGrad(_)
-        | Op::Pool(_)
-        | Op::PoolGrad(_)
-        | Op::Pick(_)
-        | Op::PickGrad(_)
-        | Op::Halt(_)
-        | Op::HaltGrad(_)
-        | Op::CrossEntropy(_)
-        | Op::CrossEntropyGrad(_)
-        | Op::SpanLoss(_)
-        | Op::SpanLossGrad(_)
-        | Op::PairLoss(_)
-        | Op::PairLossGrad(_)
-        | Op::Correct(_)
-        | Op::SumSquares(_)
-        | Op::Accumulate(_)
-        | Op::AdamW(_)
-        | Op::Remember(_) => false,
+/// How the CPU runs an operation. Implemented beside its kernel.
+pub(crate) trait CpuOperation {
+    /// Whether each row that it writes depends on the same row of what it reads, and on what is the same for all.
+    fn is_by_rows(&self) -> bool {
+        false
     }
+
+    /// What it needs besides its inputs and outputs, with inputs of these shapes.
+    fn needs(&self, _inputs: &[Shape], _capacity: &Capacity) -> Needs {
+        Needs::default()
+    }
+
+    /// As [`Kernel::in_place_of`].
+    fn in_place_of(&self, _output: usize) -> Option<usize> {
+        None
+    }
+
+    /// As [`Kernel::by_sequences`].
+    fn by_sequences(&self) -> Option<Side> {
+        None
+    }
+
+    /// Runs this worker's part.
+    ///
+    /// # Safety
+    /// As [`Call`] says; `scratch` is what [`CpuOperation::needs`] says, and this worker's own.
+    unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]);
 }
 
 /// What a kernel is called with.
@@ -345,80 +309,7 @@ impl Needs {
 
 /// What `op` needs with inputs of these shapes.
 pub(crate) fn needs(op: &Op, inputs: &[Shape], capacity: &Capacity) -> Needs {
-    let rows = |k: usize| capacity.count(inputs[k].rows);
-    match op {
-        Op::Linear(_) => Needs::product(0, Reads::Packed(1, Packs::Transposed), Work::OverColumns),
-        Op::LinearInputGrad(_) => Needs::product(0, Reads::Packed(1, Packs::Rows), Work::OverColumns),
-        Op::LinearWeightGrad(_) => Needs::product(0, Reads::Packed(1, Packs::Rows), Work::OverRows),
-        // Every row of E is multiplied by rows of x.
-        Op::Squeeze(_) => {
-            let workspace = linear::squeeze_workspace(rows(0), inputs[0].width);
-            Needs::product(workspace, Reads::Inputs, Work::OverRows)
-        }
-        Op::SqueezeGrad(_) => {
-            let workspace = linear::squeeze_grad_workspace(rows(0), rows(2), inputs[0].width);
-            Needs::product(workspace, Reads::Inputs, Work::OverRows)
-        }
-        Op::NormGrad(op) => Needs { workspace: rows(0) * op.norm.parts * norm::MOMENTS, ..Needs::default() },
-        Op::Sinusoid(op) => Needs { reads: Reads::Sinusoid(*op), work: Work::Rows, ..Needs::default() },
-        Op::Lookup(_) => Needs { work: Work::Rows, ..Needs::default() },
-        Op::Rotate(op) => {
-            let reads = Reads::Angles(op.clone());
-            Needs { scratch: op.turning, reads, work: Work::Rows, ..Needs::default() }
-        }
-        Op::Attend(op) => Needs::attend(op, attend::scratch(op, capacity)),
-        Op::AttendGrad(op) => Needs::attend(&op.attend, attend::grad_scratch(op, capacity)),
-        Op::AttendShow(op) => Needs::attend(&op.attend, attend::show_scratch(op, capacity)),
-        Op::Store(op) => Needs { pages: Some((op.pages, op.slot, Access::Write)), ..Needs::default() },
-        Op::SumSquares(_) => {
-            let numbers = inputs.iter().map(|shape| capacity.count(shape.rows) * shape.width);
-            Needs { workspace: optimise::squares_workspace(numbers), ..Needs::default() }
-        }
-        Op::PairLossGrad(_) => Needs {
-            workspace: losses::pairs_workspace(rows(0)),
-            scratch: losses::pairs_scratch(inputs[0].width),
-            ..Needs::default()
-        },
-        Op::Fill(_)
-        | Op::LookupGrad(_)
-        | Op::Add(_)
-        | Op::Mul(_)
-        | Op::Scale(_)
-        | Op::AddRow(_)
-        | Op::SumRows(_)
-        | Op::RepeatRow(_)
-        | Op::MulColumn(_)
-        | Op::DotColumns(_)
-        | Op::Activate(_)
-        | Op::ActivateGrad(_)
-        | Op::Gate(_)
-        | Op::GateGrad(_)
-        | Op::Dropout(_)
-        | Op::Norm(_)
-        | Op::Softmax(_)
-        | Op::SoftmaxGrad(_)
-        | Op::Adaptive(_)
-        | Op::AdaptiveGrad(_)
-        | Op::Recall(_)
-        | Op::RecallGrad(_)
-        | Op::Lead(_)
-        | Op::LeadGrad(_)
-        | Op::Pool(_)
-        | Op::PoolGrad(_)
-        | Op::Pick(_)
-        | Op::PickGrad(_)
-        | Op::Halt(_)
-        | Op::HaltGrad(_)
-        | Op::CrossEntropy(_)
-        | Op::CrossEntropyGrad(_)
-        | Op::SpanLoss(_)
-        | Op::SpanLossGrad(_)
-        | Op::PairLoss(_)
-        | Op::Correct(_)
-        | Op::Accumulate(_)
-        | Op::AdamW(_)
-        | Op::Remember(_) => Needs::default(),
-    }
+    each_op!(op, it => it.needs(inputs, capacity))
 }
 
 /// Runs one step's part of this worker.
@@ -429,7 +320,7 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
     // SAFETY: the caller's promise.
     unsafe {
         match kernel {
-            Kernel::Op(op) => run_op(op, call, scratch),
+            Kernel::Op(op) => each_op!(op, it => it.run(call, scratch)),
             Kernel::Pack(packs) => linear::pack(*packs, call),
             Kernel::Quantize(kind) => linear::quantize(*kind, call),
             Kernel::QuantizedNorm(op, kind) => norm::norm(op, Some(*kind), call),
@@ -451,69 +342,6 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::CodedLookup { op, coding, words } => coded::lookup(op, *coding, *words, call),
             Kernel::Angles(op) => position::angles(op, call),
             Kernel::Copy => map::copy(call),
-        }
-    }
-}
-
-/// # Safety
-/// As for [`run`].
-unsafe fn run_op(op: &Op, call: Call<'_>, scratch: &mut [f32]) {
-    // SAFETY: the caller's promise.
-    unsafe {
-        match op {
-            Op::Fill(op) => map::fill(op, call),
-            Op::Sinusoid(op) => position::sinusoid(op, call),
-            Op::Lookup(op) => gather::lookup(op, call),
-            Op::LookupGrad(op) => gather::lookup_grad(op, call),
-            Op::Linear(_) | Op::LinearInputGrad(_) => linear::linear(EpilogueKind::Nothing, call, scratch),
-            Op::LinearWeightGrad(_) => linear::linear_weight_grad(call, scratch),
-            Op::Add(_) => map::map_two(call, map::Sum),
-            Op::Mul(_) => map::map_two(call, map::Multiply),
-            Op::Scale(op) => map::scale(op, call),
-            Op::AddRow(_) => map::add_row(call),
-            Op::SumRows(_) => gather::sum_rows(call),
-            Op::RepeatRow(_) => map::repeat_row(call),
-            Op::MulColumn(_) => map::mul_column(call),
-            Op::DotColumns(_) => softmax::dot_columns(call),
-            Op::Activate(op) => activation::activate(op.act, call),
-            Op::ActivateGrad(op) => activation::activate_grad(op.act, call),
-            Op::Gate(op) => activation::gate(op.act, call),
-            Op::GateGrad(op) => activation::gate_grad(op.act, call),
-            Op::Dropout(op) => map::dropout(op, call),
-            Op::Norm(op) => norm::norm(op, None, call),
-            Op::NormGrad(op) => norm::norm_grad(op, call),
-            Op::Softmax(_) => softmax::softmax(call),
-            Op::SoftmaxGrad(_) => softmax::softmax_grad(call),
-            Op::Adaptive(_) => adaptive::adaptive(call),
-            Op::AdaptiveGrad(_) => adaptive::adaptive_grad(call),
-            Op::Rotate(op) => position::rotate(op, call, scratch),
-            Op::Attend(op) => attend::attend((op, false), call, scratch),
-            Op::AttendGrad(op) => attend::attend_grad(op, call, scratch),
-            Op::AttendShow(op) => attend::attend_show(op, call, scratch),
-            Op::Store(op) => attend::store(op, call),
-            Op::Squeeze(op) => linear::squeeze(op.side, call, scratch),
-            Op::SqueezeGrad(op) => linear::squeeze_grad(op.side, call, scratch),
-            Op::Recall(op) => gather::recall(op.side, call),
-            Op::RecallGrad(op) => gather::recall_grad(op.side, call),
-            Op::Lead(op) => gather::lead(op.side, call),
-            Op::LeadGrad(op) => gather::lead_grad(op.side, call),
-            Op::Pool(op) => gather::pool(op, call),
-            Op::PoolGrad(op) => gather::pool_grad(op, call),
-            Op::Pick(op) => gather::pick(op.side, call),
-            Op::PickGrad(op) => gather::pick_grad(op.side, call),
-            Op::Halt(op) => halt::halt(op, call),
-            Op::HaltGrad(op) => halt::halt_grad(op, call),
-            Op::CrossEntropy(op) => softmax::cross_entropy(op, call),
-            Op::CrossEntropyGrad(op) => softmax::cross_entropy_grad(op, call),
-            Op::SpanLoss(op) => losses::span_loss(*op, call),
-            Op::SpanLossGrad(op) => losses::span_loss_grad(*op, call),
-            Op::PairLoss(op) => losses::pair_loss(*op, call),
-            Op::PairLossGrad(op) => losses::pair_loss_grad(*op, call, scratch),
-            Op::Correct(op) => losses::correct(*op, call),
-            Op::SumSquares(_) => optimise::sum_squares(call),
-            Op::Accumulate(_) => optimise::accumulate(call),
-            Op::AdamW(op) => optimise::adamw(op, call),
-            Op::Remember(op) => gather::remember(op, call),
         }
     }
 }

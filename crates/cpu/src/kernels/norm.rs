@@ -2,10 +2,11 @@
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use glassformer_graph::ops::{Norm, NormGrad, NormKind};
+use glassformer_graph::{Capacity, Shape};
 
-use super::Call;
 use super::row::{Dot, Sums, Total, load, splat_first, store, sums};
 use super::split::{over_columns, over_rows};
+use super::{Call, CpuOperation, Needs};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
 use crate::lowp::{RowFormat, RowsToQuantize};
@@ -205,54 +206,69 @@ impl Sums<2> for Flows {
     }
 }
 
+impl CpuOperation for Norm {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { norm(self, None, call) };
+    }
+}
+
 /// Inputs x, γ, dy; outputs dx, dγ, for some kinds dβ, and the moments of every part.
 ///
 /// First dx and the moments, rows shared out; then dγ and dβ, columns shared out, each a sum over rows in their order.
-///
-/// # Safety
-/// As [`Call`] says.
-pub(super) unsafe fn norm_grad(op: &NormGrad, call: Call<'_>) {
-    let (x, gamma, dy) = (call.inputs[0], call.inputs[1], call.inputs[2]);
-    let (dx, kept) = (call.outputs[0], call.outputs[call.outputs.len() - 1]);
-    let size = gamma.width;
-    over_rows(call.worker, dx.rows, dx.width, |rows| {
-        for part in rows.start * op.norm.parts..rows.end * op.norm.parts {
-            // SAFETY: `isa` is this machine's; the part lies within x, dy and dx, its moments within `kept`, and nobody
-            // else writes them.
-            unsafe {
-                let at = part * size;
-                let (x, gamma, dy) = (x.data.add(at), gamma.data, dy.data.add(at));
-                let row = kept.data.add(part * MOMENTS).cast::<Moments>();
-                let dx = dx.data.add(at);
-                *row = dispatch!(call.run.isa, |L| input_grad::<L>(&op.norm, x, gamma, dy, dx, size));
-            }
-        }
-    });
-    call.worker.barrier();
-    let dbeta = match op.norm.kind {
-        NormKind::Layer => call.outputs[2].data,
-        NormKind::LayerWithoutBias | NormKind::Rms => std::ptr::null_mut(),
-    };
-    let parts = dx.rows * op.norm.parts;
-    over_columns(call.worker, size, |columns| {
-        // SAFETY: `isa` is this machine's; all moments were written before the barrier; columns stay below `size`, and
-        // nobody else writes them.
-        unsafe {
-            let (dgamma, moments) = (call.outputs[1].data, kept.data.cast());
-            let grads = WeightGrads { x: x.data, dy: dy.data, moments, dgamma, dbeta, parts, size };
-            let mut column = columns.start;
-            while column < columns.end {
-                let left = columns.end - column;
-                if left >= ABREAST * LANES {
-                    dispatch!(call.run.isa, |L| grads.run::<L, ABREAST>(column, LANES));
-                    column += ABREAST * LANES;
-                } else {
-                    dispatch!(call.run.isa, |L| grads.run::<L, 1>(column, left.min(LANES)));
-                    column += left.min(LANES);
+impl CpuOperation for NormGrad {
+    fn needs(&self, inputs: &[Shape], capacity: &Capacity) -> Needs {
+        let rows = capacity.count(inputs[0].rows);
+        Needs { workspace: rows * self.norm.parts * MOMENTS, ..Needs::default() }
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (x, gamma, dy) = (call.inputs[0], call.inputs[1], call.inputs[2]);
+        let (dx, kept) = (call.outputs[0], call.outputs[call.outputs.len() - 1]);
+        let size = gamma.width;
+        over_rows(call.worker, dx.rows, dx.width, |rows| {
+            for part in rows.start * self.norm.parts..rows.end * self.norm.parts {
+                // SAFETY: `isa` is this machine's; the part lies within x, dy and dx, its moments within `kept`, and nobody
+                // else writes them.
+                unsafe {
+                    let at = part * size;
+                    let (x, gamma, dy) = (x.data.add(at), gamma.data, dy.data.add(at));
+                    let row = kept.data.add(part * MOMENTS).cast::<Moments>();
+                    let dx = dx.data.add(at);
+                    *row = dispatch!(call.run.isa, |L| input_grad::<L>(&self.norm, x, gamma, dy, dx, size));
                 }
             }
-        }
-    });
+        });
+        call.worker.barrier();
+        let dbeta = match self.norm.kind {
+            NormKind::Layer => call.outputs[2].data,
+            NormKind::LayerWithoutBias | NormKind::Rms => std::ptr::null_mut(),
+        };
+        let parts = dx.rows * self.norm.parts;
+        over_columns(call.worker, size, |columns| {
+            // SAFETY: `isa` is this machine's; all moments were written before the barrier; columns stay below `size`, and
+            // nobody else writes them.
+            unsafe {
+                let (dgamma, moments) = (call.outputs[1].data, kept.data.cast());
+                let grads = WeightGrads { x: x.data, dy: dy.data, moments, dgamma, dbeta, parts, size };
+                let mut column = columns.start;
+                while column < columns.end {
+                    let left = columns.end - column;
+                    if left >= ABREAST * LANES {
+                        dispatch!(call.run.isa, |L| grads.run::<L, ABREAST>(column, LANES));
+                        column += ABREAST * LANES;
+                    } else {
+                        dispatch!(call.run.isa, |L| grads.run::<L, 1>(column, left.min(LANES)));
+                        column += left.min(LANES);
+                    }
+                }
+            }
+        });
+    }
 }
 
 /// # Safety

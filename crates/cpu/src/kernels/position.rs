@@ -6,10 +6,11 @@
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use glassformer_graph::ops::{Direction, Pairing, Rotate, Sinusoid, Turns};
+use glassformer_graph::{Capacity, Shape};
 
-use super::Call;
 use super::row::{load, store};
 use super::split::over_rows;
+use super::{Call, CpuOperation, Needs, Reads, Work};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
 
@@ -22,26 +23,35 @@ pub(crate) fn sinusoid_row(op: &Sinusoid, position: usize, row: &mut [f32]) {
     }
 }
 
-/// # Safety
-/// As [`Call`] says; input: the table of positions from `start` on.
-pub(super) unsafe fn sinusoid(op: &Sinusoid, call: Call<'_>) {
-    let (table, y) = (call.inputs[0], call.outputs[0]);
-    over_rows(call.worker, y.rows, y.width, |rows| {
-        for i in rows {
-            let Some(position) = op.position(call.run.batch, call.first + i) else {
-                // SAFETY: row `i` exists, and nobody else writes it.
-                unsafe { y.row_mut(i) }.fill(0.0);
-                continue;
-            };
-            // SAFETY: row `i` exists, nobody else writes it, and the table is not written.
-            unsafe {
-                match position.checked_sub(op.start).filter(|&row| row < table.rows) {
-                    Some(row) => y.row_mut(i).copy_from_slice(table.row(row)),
-                    None => sinusoid_row(op, position, y.row_mut(i)),
+/// Input: the table of positions from `start` on.
+impl CpuOperation for Sinusoid {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
+        Needs { reads: Reads::Sinusoid(*self), work: Work::Rows, ..Needs::default() }
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (table, y) = (call.inputs[0], call.outputs[0]);
+        over_rows(call.worker, y.rows, y.width, |rows| {
+            for i in rows {
+                let Some(position) = self.position(call.run.batch, call.first + i) else {
+                    // SAFETY: row `i` exists, and nobody else writes it.
+                    unsafe { y.row_mut(i) }.fill(0.0);
+                    continue;
+                };
+                // SAFETY: row `i` exists, nobody else writes it, and the table is not written.
+                unsafe {
+                    match position.checked_sub(self.start).filter(|&row| row < table.rows) {
+                        Some(row) => y.row_mut(i).copy_from_slice(table.row(row)),
+                        None => sinusoid_row(self, position, y.row_mut(i)),
+                    }
                 }
             }
-        }
-    });
+        });
+    }
 }
 
 /// Writes the cosines and then the sines of all pairs, for the forward rotation.
@@ -82,32 +92,41 @@ pub(super) unsafe fn angles(op: &Rotate, call: Call<'_>) {
     });
 }
 
-/// # Safety
-/// As [`Call`] says; inputs x and the angles: of all positions, or of this run's rows. `scratch` has room for one row of
-/// angles.
-pub(super) unsafe fn rotate(op: &Rotate, call: Call<'_>, scratch: &mut [f32]) {
-    let (x, angles, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    over_rows(call.worker, y.rows, y.width, |rows| {
-        for i in rows {
-            let (position, length) = op.place(call.run.batch, call.first + i);
-            let known = match op.turns {
-                Turns::Fixed(_) => position,
-                Turns::Dynamic { .. } | Turns::Long { .. } => i,
-            };
-            // SAFETY: `isa` is this machine's; row `i` exists in x and y, which do not overlap, and nobody else writes
-            // it; a row of angles has `turning` numbers.
-            unsafe {
-                let angles = if known < angles.rows {
-                    angles.row(known)
-                } else {
-                    angles_row(op, position, length, &mut scratch[..op.turning]);
-                    &scratch[..op.turning]
+/// Inputs x and the angles: of all positions, or of this run's rows. `scratch` has room for one row of angles.
+impl CpuOperation for Rotate {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
+        let reads = Reads::Angles(self.clone());
+        Needs { scratch: self.turning, reads, work: Work::Rows, ..Needs::default() }
+    }
+
+    unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]) {
+        let (x, angles, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+        over_rows(call.worker, y.rows, y.width, |rows| {
+            for i in rows {
+                let (position, length) = self.place(call.run.batch, call.first + i);
+                let known = match self.turns {
+                    Turns::Fixed(_) => position,
+                    Turns::Dynamic { .. } | Turns::Long { .. } => i,
                 };
-                let (from, to) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                dispatch!(call.run.isa, |L| rotate_row::<L>(op, from, to, angles.as_ptr(), y.width));
+                // SAFETY: `isa` is this machine's; row `i` exists in x and y, which do not overlap, and nobody else writes
+                // it; a row of angles has `turning` numbers.
+                unsafe {
+                    let angles = if known < angles.rows {
+                        angles.row(known)
+                    } else {
+                        angles_row(self, position, length, &mut scratch[..self.turning]);
+                        &scratch[..self.turning]
+                    };
+                    let (from, to) = (x.data.add(i * y.width), y.data.add(i * y.width));
+                    dispatch!(call.run.isa, |L| rotate_row::<L>(self, from, to, angles.as_ptr(), y.width));
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// # Safety

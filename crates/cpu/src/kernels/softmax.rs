@@ -1,12 +1,12 @@
 //! Scores into probabilities, the loss that reads them, and both gradients.
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
-use glassformer_graph::ops::{CrossEntropy, CrossEntropyGrad};
+use glassformer_graph::ops::{CrossEntropy, CrossEntropyGrad, DotColumns, Softmax, SoftmaxGrad};
 
-use super::Call;
 use super::map::{Times, one};
 use super::row::{Dot, Sums, Total, largest, load, store, sums};
 use super::split::over_rows;
+use super::{Call, CpuOperation};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes, exp};
 
@@ -72,37 +72,47 @@ unsafe fn softmax_row<L: Lanes>(x: *const f32, y: *mut f32, width: usize) {
     }
 }
 
-/// # Safety
-/// As [`Call`] says; one input.
-pub(super) unsafe fn softmax(call: Call<'_>) {
-    let (x, y) = (call.inputs[0], call.outputs[0]);
-    over_rows(call.worker, y.rows, y.width, |rows| {
-        for i in rows {
-            // SAFETY: `isa` is this machine's; row `i` lies within both blocks, and nobody else writes it.
-            unsafe {
-                let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                dispatch!(call.run.isa, |L| softmax_row::<L>(x, y_row, y.width));
+/// One input.
+impl CpuOperation for Softmax {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (x, y) = (call.inputs[0], call.outputs[0]);
+        over_rows(call.worker, y.rows, y.width, |rows| {
+            for i in rows {
+                // SAFETY: `isa` is this machine's; row `i` lies within both blocks, and nobody else writes it.
+                unsafe {
+                    let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
+                    dispatch!(call.run.isa, |L| softmax_row::<L>(x, y_row, y.width));
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// `dx = y ⊙ (dy − y · dy)`.
 ///
-/// # Safety
-/// As [`Call`] says; inputs y and dy.
-pub(super) unsafe fn softmax_grad(call: Call<'_>) {
-    let (y, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    over_rows(call.worker, dx.rows, dx.width, |rows| {
-        for i in rows {
-            let at = i * dx.width;
-            // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
-            unsafe {
-                let (y, dy, out) = (y.data.add(at), dy.data.add(at), dx.data.add(at));
-                dispatch!(call.run.isa, |L| softmax_back::<L>(y, dy, out, dx.width));
+/// Inputs y and dy.
+impl CpuOperation for SoftmaxGrad {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (y, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+        over_rows(call.worker, dx.rows, dx.width, |rows| {
+            for i in rows {
+                let at = i * dx.width;
+                // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
+                unsafe {
+                    let (y, dy, out) = (y.data.add(at), dy.data.add(at), dx.data.add(at));
+                    dispatch!(call.run.isa, |L| softmax_back::<L>(y, dy, out, dx.width));
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// # Safety
@@ -124,39 +134,49 @@ unsafe fn softmax_back<L: Lanes>(y: *const f32, dy: *const f32, dx: *mut f32, wi
 
 /// `y[i] = a[i] · b[i]`.
 ///
-/// # Safety
-/// As [`Call`] says; inputs a and b.
-pub(super) unsafe fn dot_columns(call: Call<'_>) {
-    let (a, b, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    over_rows(call.worker, a.rows, a.width, |rows| {
-        for i in rows {
-            // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
-            unsafe {
-                let dot = Dot(a.data.add(i * a.width), b.data.add(i * a.width));
-                *y.data.add(i) = dispatch!(call.run.isa, |L| sums::<L, 1>(&dot, a.width))[0];
+/// Inputs a and b.
+impl CpuOperation for DotColumns {
+    fn is_by_rows(&self) -> bool {
+        true
+    }
+
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (a, b, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+        over_rows(call.worker, a.rows, a.width, |rows| {
+            for i in rows {
+                // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
+                unsafe {
+                    let dot = Dot(a.data.add(i * a.width), b.data.add(i * a.width));
+                    *y.data.add(i) = dispatch!(call.run.isa, |L| sums::<L, 1>(&dot, a.width))[0];
+                }
             }
-        }
-    });
+        });
+    }
 }
 
-/// # Safety
-/// As [`Call`] says; one input, and the batch has a label and a weight for each of its rows.
-pub(super) unsafe fn cross_entropy(op: &CrossEntropy, call: Call<'_>) {
-    let (x, y) = (call.inputs[0], call.outputs[0]);
-    let packed = call.run.batch.side(op.side);
-    over_rows(call.worker, x.rows, x.width, |rows| {
-        for i in rows {
-            let label = packed.labels[i] as usize;
-            // SAFETY: `isa` is this machine's; row `i` lies within x and y, and nobody else writes y's.
-            unsafe {
-                let row = x.data.add(i * x.width);
-                let smoothing = f64::from(op.smoothing);
-                let loss =
-                    dispatch!(call.run.isa, |L| loss_of_row::<L>(row, x.row(i)[label], smoothing, x.width));
-                *y.data.add(i) = (f64::from(packed.weights[i]) * loss) as f32;
+/// One input, and the batch has a label and a weight for each of its rows.
+impl CpuOperation for CrossEntropy {
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (x, y) = (call.inputs[0], call.outputs[0]);
+        let packed = call.run.batch.side(self.side);
+        over_rows(call.worker, x.rows, x.width, |rows| {
+            for i in rows {
+                let label = packed.labels[i] as usize;
+                // SAFETY: `isa` is this machine's; row `i` lies within x and y, and nobody else writes y's.
+                unsafe {
+                    let row = x.data.add(i * x.width);
+                    let smoothing = f64::from(self.smoothing);
+                    let loss = dispatch!(call.run.isa, |L| loss_of_row::<L>(
+                        row,
+                        x.row(i)[label],
+                        smoothing,
+                        x.width
+                    ));
+                    *y.data.add(i) = (f64::from(packed.weights[i]) * loss) as f32;
+                }
             }
-        }
-    });
+        });
+    }
 }
 
 /// `ln Σ exp(x − m) − (1 − s)(right − m) − s · mean(x − m)` with m the maximum: where the label is right, the two large
@@ -175,26 +195,27 @@ unsafe fn loss_of_row<L: Lanes>(x: *const f32, right: f32, smoothing: f64, width
     }
 }
 
-/// # Safety
-/// As [`Call`] says; inputs logits and dy, and the batch has a label and a weight for each row.
-pub(super) unsafe fn cross_entropy_grad(op: &CrossEntropyGrad, call: Call<'_>) {
-    let (x, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-    let packed = call.run.batch.side(op.of.side);
-    let share = op.of.smoothing / x.width as f32;
-    over_rows(call.worker, x.rows, x.width, |rows| {
-        for i in rows {
-            let label = packed.labels[i] as usize;
-            // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
-            unsafe {
-                let (from, to) = (x.data.add(i * x.width), dx.data.add(i * x.width));
-                dispatch!(call.run.isa, |L| softmax_row::<L>(from, to, x.width));
-                let factor = *dy.data.add(i) * packed.weights[i];
-                let row = dx.row_mut(i);
-                row[label] -= 1.0 - op.of.smoothing;
-                for p in row {
-                    *p = factor * (*p - share);
+/// Inputs logits and dy, and the batch has a label and a weight for each row.
+impl CpuOperation for CrossEntropyGrad {
+    unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
+        let (x, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
+        let packed = call.run.batch.side(self.of.side);
+        let share = self.of.smoothing / x.width as f32;
+        over_rows(call.worker, x.rows, x.width, |rows| {
+            for i in rows {
+                let label = packed.labels[i] as usize;
+                // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
+                unsafe {
+                    let (from, to) = (x.data.add(i * x.width), dx.data.add(i * x.width));
+                    dispatch!(call.run.isa, |L| softmax_row::<L>(from, to, x.width));
+                    let factor = *dy.data.add(i) * packed.weights[i];
+                    let row = dx.row_mut(i);
+                    row[label] -= 1.0 - self.of.smoothing;
+                    for p in row {
+                        *p = factor * (*p - share);
+                    }
                 }
             }
-        }
-    });
+        });
+    }
 }

@@ -12,7 +12,7 @@ use super::meet::{BLOCK, Met, STRETCH};
 use super::online_softmax::{OnlineSoftmax, Quotients, log, total};
 use super::product::{Mix, OF_TILE, Paged, Words};
 use super::score::Scorer;
-use super::tile::{Call, Part, Tile, carve, carved};
+use super::tile::{Attention, Part, Tile, carve, carved};
 use super::tiles::{self, Queries};
 use super::walk::{Cut, Few, MOST, look_together, rows_together, share};
 use crate::context::Block;
@@ -40,7 +40,7 @@ pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
 /// # Safety
 /// As for [`super::attend`].
 pub(super) unsafe fn attend(
-    call: &Call<'_>,
+    call: &Attention<'_>,
     sequences: Range<usize>,
     outputs: &[Block],
     worker: &Worker<'_>,
@@ -87,7 +87,7 @@ struct Gathered<'s> {
 }
 
 impl Gathered<'_> {
-    fn clear(&mut self, call: &Call<'_>, count: usize, wide: bool) {
+    fn clear(&mut self, call: &Attention<'_>, count: usize, wide: bool) {
         self.levels[..count].fill(f32::NEG_INFINITY);
         self.fresh.fill(true);
         if wide {
@@ -96,7 +96,7 @@ impl Gathered<'_> {
         }
     }
 
-    fn take_in(&mut self, call: &Call<'_>, few: Few<'_>) {
+    fn take_in(&mut self, call: &Attention<'_>, few: Few<'_>) {
         let (stride, rows) = (stride(call.op), few.rows);
         let mixed = &mut self.mixed[rows.start * stride..rows.end * stride];
         let (levels, sums) =
@@ -128,7 +128,7 @@ impl Gathered<'_> {
 
     /// # Safety
     /// The scorer has taken the registers.
-    unsafe fn take_in_bf16(&mut self, call: &Call<'_>, met: &Met<'_>, terms: (Queries, &mut [f32])) {
+    unsafe fn take_in_bf16(&mut self, call: &Attention<'_>, met: &Met<'_>, terms: (Queries, &mut [f32])) {
         let (stride, rows) = (stride(call.op), &met.rows);
         let mut gathered = tiles::Gathered {
             levels: &mut self.levels[rows.clone()],
@@ -144,8 +144,8 @@ impl Gathered<'_> {
 
     /// # Safety
     /// As for [`super::attend`]; nobody else works on this part.
-    unsafe fn write(&mut self, call: &Call<'_>, part: &Part, outputs: &[Block], on_tiles: bool) {
-        let Call { op, run, .. } = *call;
+    unsafe fn write(&mut self, call: &Attention<'_>, part: &Part, outputs: &[Block], on_tiles: bool) {
+        let Attention { op, run, .. } = *call;
         let (y, logsum) = (outputs[0], outputs[1]);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let (levels, mut totals) = (&self.levels[..part.count()], [0.0; QUERIES]);

@@ -18,7 +18,7 @@ use super::product::{Dots, Mix, ROWS, Strided, Wide};
 use super::relative::{farthest, slots};
 use super::score::Scorer;
 use super::softmax_grad::{SoftmaxGrad, dot_rows};
-use super::tile::{Call, Part, Tile, VECTORS, carve, carved, group};
+use super::tile::{Attention, Part, Tile, VECTORS, carve, carved, group};
 use crate::context::Block;
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
@@ -77,7 +77,7 @@ pub(super) fn is_bf16(op: &Attend) -> bool {
 }
 
 /// Which of the spans' sequences of keys span `s` looks at.
-fn key_sequence(call: &Call<'_>, s: usize) -> usize {
+fn key_sequence(call: &Attention<'_>, s: usize) -> usize {
     let Keys::Rows(rows) = call.op.keys else { return s };
     let of = |side| if side == call.op.side { s } else { call.run.batch.side(call.op.side).spans[s].source };
     match rows {
@@ -96,7 +96,7 @@ fn key_sequence(call: &Call<'_>, s: usize) -> usize {
 /// # Safety
 /// As for [`super::attend_grad`].
 pub(super) unsafe fn attend_grad(
-    call: &Call<'_>,
+    call: &Attention<'_>,
     given: &[Block],
     outputs: &[Block],
     worker: &Worker<'_>,
@@ -156,7 +156,7 @@ unsafe fn clear(output: Block, worker: &Worker<'_>) {
 /// As for [`super::attend_grad`]; the machine has AMX.
 #[cfg(target_arch = "x86_64")]
 unsafe fn bf16_grad(
-    call: &Call<'_>,
+    call: &Attention<'_>,
     given: &[Block],
     outputs: &[Block],
     worker: &Worker<'_>,
@@ -192,13 +192,13 @@ unsafe fn bf16_grad(
 /// Who looks at whose keys.
 #[derive(Clone, Copy)]
 struct Looks<'a> {
-    call: Call<'a>,
+    call: Attention<'a>,
     /// Whether no two sequences look at the same keys, as is the rule; then nobody needs to look for others that do.
     apart: bool,
 }
 
 impl<'a> Looks<'a> {
-    fn new(call: &Call<'a>) -> Self {
+    fn new(call: &Attention<'a>) -> Self {
         let spans = &call.run.batch.side(call.op.side).spans;
         let apart = (1..spans.len()).all(|s| key_sequence(call, s - 1) < key_sequence(call, s));
         Self { call: *call, apart }
@@ -223,8 +223,13 @@ impl<'a> Looks<'a> {
 ///
 /// # Safety
 /// As for [`super::attend_grad`].
-unsafe fn find_means(call: &Call<'_>, given: &[Block], (s, key_head): (usize, usize), means: &mut [f32]) {
-    let Call { op, run, .. } = *call;
+unsafe fn find_means(
+    call: &Attention<'_>,
+    given: &[Block],
+    (s, key_head): (usize, usize),
+    means: &mut [f32],
+) {
+    let Attention { op, run, .. } = *call;
     let (y, dy) = (given[0], given[2]);
     let span = run.batch.side(op.side).spans[s];
     for g in 0..group(op) {
@@ -237,7 +242,7 @@ unsafe fn find_means(call: &Call<'_>, given: &[Block], (s, key_head): (usize, us
 }
 
 struct Job<'a, 's> {
-    call: Call<'a>,
+    call: Attention<'a>,
     given: &'a [Block],
     outputs: &'a [Block],
     scratch: GradScratch<'s>,
@@ -278,7 +283,7 @@ impl Job<'_, '_> {
 
     /// Takes a tile: transposed and packed keys, transposed values, its sums zero.
     unsafe fn load(&mut self, keys: &KeySpan, key_head: usize, start: usize) -> Tile {
-        let Call { op, inputs, run, .. } = self.call;
+        let Attention { op, inputs, run, .. } = self.call;
         let (scratch, size) = (&mut self.scratch, op.size);
         // SAFETY: the caller's promise.
         let tile = unsafe { scratch.scorer.load(&self.call, keys, key_head, start) };
@@ -315,7 +320,7 @@ impl Job<'_, '_> {
     /// What the queries of `part` and the keys of `tile` do to each other.
     unsafe fn visit(&mut self, tile: &Tile, part: Part) {
         let call = self.call;
-        let Call { op, run, .. } = call;
+        let Attention { op, run, .. } = call;
         let keys = call.keys_of(part.sequence);
         let scene = SequenceMask::new(op, run.batch, part.sequence, keys);
         if !scene.may_see(part.first..part.first + part.rows, tile.start) {
@@ -342,7 +347,7 @@ impl Job<'_, '_> {
     /// Probabilities, and gradients of scores.
     unsafe fn differentiate(&mut self, tile: &Tile, part: &Part, (rows, seen): (Range<usize>, &[u64])) {
         let call = self.call;
-        let Call { op, run, .. } = call;
+        let Attention { op, run, .. } = call;
         let (scratch, size) = (&mut self.scratch, op.size);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let (logsum, dy) = (self.given[1], self.given[2]);
@@ -429,7 +434,7 @@ impl Job<'_, '_> {
 
     /// dq of the part, and what flows into R, u and v: for each query a sum over the keys that it sees.
     unsafe fn sum_over_keys(&mut self, tile: &Tile, part: &Part, (rows, seen): (Range<usize>, &[u64])) {
-        let Call { op, run, .. } = self.call;
+        let Attention { op, run, .. } = self.call;
         let size = op.size;
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let dq = self.outputs[0];
@@ -467,7 +472,7 @@ impl Job<'_, '_> {
 
     /// Adds what came through keys or through R to dq, and its sum to du or dv, which is output `shared`.
     unsafe fn pass_on(&mut self, part: &Part, rows: Range<usize>, shared: usize) {
-        let Call { op, run, .. } = self.call;
+        let Attention { op, run, .. } = self.call;
         let columns = part.head * op.size..(part.head + 1) * op.size;
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         // SAFETY: these columns of both outputs are this item's alone. Other items write other columns at the same
@@ -487,7 +492,7 @@ impl Job<'_, '_> {
 
     /// Transformer-XL: what flows through R. Seen by slots, distances are rows of R as keys are rows of k.
     unsafe fn shear(&mut self, tile: &Tile, part: &Part, rows: Range<usize>) {
-        let Call { op, run, .. } = self.call;
+        let Attention { op, run, .. } = self.call;
         let (size, stride) = (op.size, slots(part.rows, TILE));
         let (r, dr) = (self.call.extra(0), self.outputs[3]);
         let scratch = &mut self.scratch;

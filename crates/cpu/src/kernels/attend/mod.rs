@@ -43,34 +43,19 @@ mod tile;
 mod tiles;
 mod walk;
 
-use mask as sight;
-
 #[cfg(test)]
 mod tests;
 
-use glassformer_graph::Capacity;
-use glassformer_graph::ops::{Attend, AttendGrad, AttendShow, Store};
+use glassformer_graph::ops::{Attend, AttendGrad, AttendShow, Keys, Store};
+use glassformer_graph::{Capacity, Rows, Shape, Side};
 
-use tile::Call;
+use super::{Access, CpuOperation, Needs};
 
-/// How many floats of scratch each worker needs for [`attend`].
-pub(crate) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
-    forward::scratch(op, capacity)
-}
-
-/// How many floats of scratch each worker needs for [`attend_grad`].
-pub(crate) fn grad_scratch(op: &AttendGrad, capacity: &Capacity) -> usize {
-    grad::scratch(&op.attend, capacity)
-}
+use tile::Attention;
 
 /// Whether the gradient of `op` can be computed in `bf16`, on AMX.
 pub(crate) fn has_bf16_grad(op: &AttendGrad) -> bool {
     grad::is_bf16(&op.attend)
-}
-
-/// How many floats of scratch each worker needs for [`attend_show`].
-pub(crate) fn show_scratch(op: &AttendShow, capacity: &Capacity) -> usize {
-    show::scratch(&op.attend, capacity)
 }
 
 /// [`Attend`]: inputs and outputs as it says; queries, keys and values may be `halves`, and queries come times the scale then.
@@ -85,37 +70,61 @@ pub(crate) unsafe fn attend((op, halves): (&Attend, bool), call: super::Call<'_>
     let all = (0, run.batch.side(op.side).spans.len());
     let (first, end) = call.sequences.unwrap_or(all);
     // SAFETY: the caller's promise.
-    unsafe { forward::attend(&Call { op, inputs, halves, run }, first..end, outputs, worker, scratch) }
+    unsafe { forward::attend(&Attention { op, inputs, halves, run }, first..end, outputs, worker, scratch) }
+}
+
+impl CpuOperation for Attend {
+    fn needs(&self, _: &[Shape], capacity: &Capacity) -> Needs {
+        Needs::attend(self, forward::scratch(self, capacity))
+    }
+
+    fn by_sequences(&self) -> Option<Side> {
+        (self.keys == Keys::Rows(Rows::Tokens(self.side))).then_some(self.side)
+    }
+
+    unsafe fn run(&self, call: super::Call<'_>, scratch: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { attend((self, false), call, scratch) };
+    }
 }
 
 /// [`AttendGrad`]: inputs and outputs as it says.
-///
-/// # Safety
-/// As for [`attend`].
-pub(crate) unsafe fn attend_grad(op: &AttendGrad, call: super::Call<'_>, scratch: &mut [f32]) {
-    let super::Call { inputs, outputs, run, worker, .. } = call;
-    let (inputs, given) = inputs.split_at(inputs.len() - 3);
-    let call = Call { op: &op.attend, inputs, halves: false, run };
-    // SAFETY: the caller's promise.
-    unsafe { grad::attend_grad(&call, given, outputs, worker, scratch) }
+impl CpuOperation for AttendGrad {
+    fn needs(&self, _: &[Shape], capacity: &Capacity) -> Needs {
+        Needs::attend(&self.attend, grad::scratch(&self.attend, capacity))
+    }
+
+    unsafe fn run(&self, call: super::Call<'_>, scratch: &mut [f32]) {
+        let super::Call { inputs, outputs, run, worker, .. } = call;
+        let (inputs, given) = inputs.split_at(inputs.len() - 3);
+        let call = Attention { op: &self.attend, inputs, halves: false, run };
+        // SAFETY: the caller's promise.
+        unsafe { grad::attend_grad(&call, given, outputs, worker, scratch) }
+    }
 }
 
 /// [`AttendShow`]: inputs as those of the attention, one output.
-///
-/// # Safety
-/// As for [`attend`].
-pub(crate) unsafe fn attend_show(op: &AttendShow, call: super::Call<'_>, scratch: &mut [f32]) {
-    let super::Call { inputs, outputs, run, worker, .. } = call;
-    let call = Call { op: &op.attend, inputs, halves: false, run };
-    // SAFETY: the caller's promise.
-    unsafe { show::attend_show(&call, op, outputs[0], worker, scratch) }
+impl CpuOperation for AttendShow {
+    fn needs(&self, _: &[Shape], capacity: &Capacity) -> Needs {
+        Needs::attend(&self.attend, show::scratch(&self.attend, capacity))
+    }
+
+    unsafe fn run(&self, call: super::Call<'_>, scratch: &mut [f32]) {
+        let super::Call { inputs, outputs, run, worker, .. } = call;
+        let call = Attention { op: &self.attend, inputs, halves: false, run };
+        // SAFETY: the caller's promise.
+        unsafe { show::attend_show(&call, self, outputs[0], worker, scratch) }
+    }
 }
 
 /// [`Store`]: inputs keys and values, no output but the pages.
-///
-/// # Safety
-/// As for [`attend`]; the pages have room for the batch, and nobody else reads or writes them meanwhile.
-pub(crate) unsafe fn store(op: &Store, call: super::Call<'_>) {
-    // SAFETY: the caller's promise.
-    unsafe { store::store(op, call.inputs, call.run, call.worker) }
+impl CpuOperation for Store {
+    fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
+        Needs { pages: Some((self.pages, self.slot, Access::Write)), ..Needs::default() }
+    }
+
+    unsafe fn run(&self, call: super::Call<'_>, _: &mut [f32]) {
+        // SAFETY: the caller's promise.
+        unsafe { store::store(self, call.inputs, call.run, call.worker) }
+    }
 }

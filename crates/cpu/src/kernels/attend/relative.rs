@@ -13,7 +13,7 @@ use glassformer_graph::ops::{Attend, Keys, Reach, Relative};
 use super::mask::TILE;
 use super::meet::STRETCH;
 use super::product::{Dots, ROWS, Wide};
-use super::tile::{Call, Part, group};
+use super::tile::{Attention, Part, group};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
 
@@ -76,7 +76,7 @@ impl<'s> Bias<'s> {
     /// # Safety
     /// The inputs are valid for reads.
     pub unsafe fn new(
-        call: &Call<'_>,
+        call: &Attention<'_>,
         keys: usize,
         [lines, transposed]: [&'s mut [f32]; 2],
         rest: &'s mut [f32],
@@ -115,7 +115,7 @@ impl<'s> Bias<'s> {
     }
 
     /// Which of `some` slots are known, the first having distance `far`, and what they add for a head.
-    fn known(&self, call: &Call<'_>, head: usize, far: isize, some: usize) -> (Range<usize>, &'s [f32]) {
+    fn known(&self, call: &Attention<'_>, head: usize, far: isize, some: usize) -> (Range<usize>, &'s [f32]) {
         let count = self.buckets.len() / 2;
         let all: &'s [f32] = &self.by_distance[head * 2 * count..(head + 1) * 2 * count];
         let end = if call.op.reach == Reach::Past { count } else { (2 * count).saturating_sub(1) };
@@ -131,7 +131,7 @@ impl<'s> Bias<'s> {
     }
 
     /// The bucket of a key that is `distance` before the query.
-    pub fn bucket(&self, call: &Call<'_>, max_distance: usize, distance: isize) -> usize {
+    pub fn bucket(&self, call: &Attention<'_>, max_distance: usize, distance: isize) -> usize {
         let buckets = call.extra(0).rows;
         let (count, d) = (self.buckets.len() / 2, distance.unsigned_abs());
         let known = if max_distance > buckets { d.min(max_distance) } else { d };
@@ -147,7 +147,7 @@ impl<'s> Bias<'s> {
     ///
     /// # Safety
     /// The inputs are valid for reads.
-    pub unsafe fn prepare(&mut self, call: &Call<'_>, part: &Part, offset: usize, start: usize) {
+    pub unsafe fn prepare(&mut self, call: &Attention<'_>, part: &Part, offset: usize, start: usize) {
         let (far, stride) = (farthest(part, offset, start), slots(part.rows, self.keys));
         // Slots of keys that are there: what the others add, nobody sees.
         let keys = self.keys.min(call.keys_of(part.sequence).end.saturating_sub(start));
@@ -181,7 +181,7 @@ impl<'s> Bias<'s> {
     }
 
     /// Turns R, the row of distance `far` first, going back from there; zeros where there is no such distance.
-    unsafe fn transpose(&mut self, call: &Call<'_>, head: usize, far: isize, slots: usize) {
+    unsafe fn transpose(&mut self, call: &Attention<'_>, head: usize, far: isize, slots: usize) {
         let (r, size) = (call.extra(0), call.op.size);
         for x in (0..slots).step_by(LANES) {
             let nearest = far - x as isize;
@@ -203,7 +203,7 @@ impl<'s> Bias<'s> {
     /// Prepared for the part and the tile of these scores; `shifted` is valid for reads.
     pub unsafe fn add(
         &mut self,
-        call: &Call<'_>,
+        call: &Attention<'_>,
         (part, ahead): (&Part, usize),
         rows: Range<usize>,
         (shifted, scores): (*const f32, &mut [f32]),

@@ -11,7 +11,7 @@ use super::mask::{TILE, bits_of, first_run, vectors};
 use super::meet::STRETCH;
 use super::product::{Dots, Wide, Words};
 use super::relative::Bias;
-use super::tile::{Call, Part, Tile};
+use super::tile::{Attention, Part, Tile};
 use super::tiles::{self, AmxScratch, Queries};
 use crate::lanes::LANES;
 
@@ -53,7 +53,7 @@ impl<'s> Scorer<'s> {
     ///
     /// # Safety
     /// The inputs are valid for reads.
-    pub unsafe fn new(call: &Call<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
+    pub unsafe fn new(call: &Attention<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
         let [queries, shifted, transposed, lines, positions, amx] = pieces;
         let amx = AmxScratch::new(call, amx);
         let keys = if amx.is_some() { STRETCH } else { TILE };
@@ -66,8 +66,8 @@ impl<'s> Scorer<'s> {
     ///
     /// # Safety
     /// The inputs are valid for reads.
-    pub unsafe fn set_part(&mut self, call: &Call<'_>, part: Part) {
-        let Call { op, inputs, run, .. } = *call;
+    pub unsafe fn set_part(&mut self, call: &Attention<'_>, part: Part) {
+        let Attention { op, inputs, run, .. } = *call;
         let size = op.size;
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         (self.part, self.offset) = (part, call.keys_of(part.sequence).offset);
@@ -109,7 +109,7 @@ impl<'s> Scorer<'s> {
     ///
     /// # Safety
     /// Keys and values are valid for reads.
-    pub unsafe fn load(&mut self, call: &Call<'_>, keys: &KeySpan, head: usize, start: usize) -> Tile {
+    pub unsafe fn load(&mut self, call: &Attention<'_>, keys: &KeySpan, head: usize, start: usize) -> Tile {
         // SAFETY: the caller's promise.
         unsafe {
             let mut tile = Tile::find(call, keys, head, start);
@@ -125,7 +125,7 @@ impl<'s> Scorer<'s> {
     ///
     /// # Safety
     /// The inputs are valid for reads.
-    pub unsafe fn meet(&mut self, call: &Call<'_>, start: usize) {
+    pub unsafe fn meet(&mut self, call: &Attention<'_>, start: usize) {
         self.met = start;
         // SAFETY: the caller's promise.
         unsafe { self.bias.prepare(call, &self.part, self.offset, start) };
@@ -138,7 +138,7 @@ impl<'s> Scorer<'s> {
     /// The scorer has met the tile, which is still loaded.
     pub unsafe fn score(
         &mut self,
-        call: &Call<'_>,
+        call: &Attention<'_>,
         tile: &Tile,
         rows: Range<usize>,
         into: (&[u64], &mut [f32]),
@@ -168,7 +168,7 @@ impl<'s> Scorer<'s> {
     /// As there.
     unsafe fn dots(
         &self,
-        call: &Call<'_>,
+        call: &Attention<'_>,
         tile: &Tile,
         rows: &Range<usize>,
         (vectors, scores): (Range<usize>, &mut [f32]),

@@ -7,7 +7,7 @@ use glassformer_graph::ops::{Attend, AttendShow, Shown};
 use super::mask::TILE;
 use super::online_softmax::{OnlineSoftmax, probabilities, total};
 use super::score::Scorer;
-use super::tile::{Call, Part, carve, carved};
+use super::tile::{Attention, Part, carve, carved};
 use super::walk::{Cut, MOST};
 use crate::context::Block;
 use crate::lanes::LANES;
@@ -28,7 +28,7 @@ pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
 /// # Safety
 /// As for [`super::attend_show`].
 pub(super) unsafe fn attend_show(
-    call: &Call<'_>,
+    call: &Attention<'_>,
     op: &AttendShow,
     out: Block,
     worker: &Worker<'_>,
@@ -71,7 +71,7 @@ pub(super) unsafe fn attend_show(
 /// # Safety
 /// The inputs are valid for reads, and `place` for writes of this part's pairs.
 unsafe fn show(
-    call: &Call<'_>,
+    call: &Attention<'_>,
     shown: Shown,
     (scorer, scores, sums): (&mut Scorer<'_>, &mut [f32], &mut [f32]),
     (part, place): (Part, impl Fn(usize, usize) -> *mut f32),

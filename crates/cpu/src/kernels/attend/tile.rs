@@ -8,8 +8,8 @@ use glassformer_graph::ops::{Attend, KeySpan, Keys};
 use super::bf16;
 use super::form::{Form, may_be_stored};
 use super::machine::Machine;
+use super::mask::TILE;
 use super::product::Paged;
-use super::sight::TILE;
 use crate::context::{Block, Context};
 use crate::dispatch;
 use crate::lanes::LANES;
@@ -22,7 +22,7 @@ const _: () = assert!(PAGE == LANES);
 
 /// One call of a kernel: what its workers share.
 #[derive(Clone, Copy)]
-pub(super) struct Call<'a> {
+pub(super) struct Attention<'a> {
     pub op: &'a Attend,
     pub inputs: &'a [Block],
     /// Whether queries, keys and values are halves, and queries come times the scale.
@@ -30,7 +30,7 @@ pub(super) struct Call<'a> {
     pub run: &'a Context<'a>,
 }
 
-impl Call<'_> {
+impl Attention<'_> {
     /// The keys of query sequence `s`.
     pub fn keys_of(&self, s: usize) -> KeySpan {
         self.op.keys_with(self.run.batch, |table| self.run.crossing.book.len(table), s)
@@ -108,8 +108,8 @@ impl Tile {
     ///
     /// # Safety
     /// Keys and values are valid for reads.
-    pub unsafe fn find(call: &Call<'_>, keys: &KeySpan, head: usize, start: usize) -> Self {
-        let Call { op, run, .. } = *call;
+    pub unsafe fn find(call: &Attention<'_>, keys: &KeySpan, head: usize, start: usize) -> Self {
+        let Attention { op, run, .. } = *call;
         let live = keys.end.min(start + TILE) - start;
         let values = Paged([std::ptr::null(); VECTORS], op.size, PhantomData);
         let mut tile = Self { start, live, values, ..Self::NOWHERE };
@@ -132,12 +132,12 @@ impl Tile {
     /// Keys and values are valid for reads; `near` holds twice `64 · size` numbers and outlives the tile.
     pub unsafe fn bring(
         &mut self,
-        call: &Call<'_>,
+        call: &Attention<'_>,
         keys: &KeySpan,
         head: usize,
         (near, many): (&mut [f32], bool),
     ) {
-        let Call { op, inputs, run, .. } = *call;
+        let Attention { op, inputs, run, .. } = *call;
         let (turned, values) = near.split_at_mut(TILE * op.size);
         let Keys::Rows(_) = op.keys else {
             if self.bf16 && many {
@@ -182,7 +182,7 @@ impl Tile {
     ///
     /// # Safety
     /// The pages are valid for reads; both places hold `64 · size` numbers and outlive the tile.
-    unsafe fn widen(&mut self, call: &Call<'_>, keys: &mut [f32], values: &mut [f32]) {
+    unsafe fn widen(&mut self, call: &Attention<'_>, keys: &mut [f32], values: &mut [f32]) {
         let size = call.op.size;
         let places = keys.chunks_exact_mut(LANES * size).zip(values.chunks_exact_mut(LANES * size));
         for (v, (keys, values)) in places.take(self.live.div_ceil(LANES)).enumerate() {

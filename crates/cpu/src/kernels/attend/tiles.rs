@@ -21,7 +21,7 @@ use glassformer_graph::ops::{Attend, KeySpan, Keys};
 use super::form::{Form, may_be_stored};
 use super::mask::TILE;
 use super::meet::{BLOCK, Met, STRETCH, TILES};
-use super::tile::{Call, Part, Tile, VECTORS, group};
+use super::tile::{Attention, Part, Tile, VECTORS, group};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};
@@ -74,7 +74,7 @@ pub(super) enum Queries {
 }
 
 impl Queries {
-    fn of(call: &Call<'_>) -> Self {
+    fn of(call: &Attention<'_>) -> Self {
         let single = || call.run.batch.side(call.op.side).spans.iter().all(|span| span.len == 1);
         match call.op.keys {
             Keys::Pages(..) if group(call.op) == 1 && single() => Self::Single,
@@ -115,7 +115,7 @@ pub(super) struct AmxScratch<'s> {
 
 impl<'s> AmxScratch<'s> {
     /// On [`length`] words, where tiles are used.
-    pub fn new(call: &Call<'_>, words: &'s mut [f32]) -> Option<Self> {
+    pub fn new(call: &Attention<'_>, words: &'s mut [f32]) -> Option<Self> {
         if Form::of(call.run, call.op) != Form::Tiles {
             return None;
         }
@@ -134,7 +134,7 @@ impl<'s> AmxScratch<'s> {
     }
 
     /// Takes the queries of a part, `[count, size]`.
-    pub fn set_queries(&mut self, call: &Call<'_>, part: &Part, queries: &[f32]) {
+    pub fn set_queries(&mut self, call: &Attention<'_>, part: &Part, queries: &[f32]) {
         // SAFETY: there are as many queries, of so many numbers.
         unsafe { self.round_queries((queries.as_ptr(), call.op.size), call, 0..part.count()) };
     }
@@ -143,8 +143,8 @@ impl<'s> AmxScratch<'s> {
     ///
     /// # Safety
     /// The input is valid for reads.
-    pub unsafe fn take_queries(&mut self, call: &Call<'_>, part: &Part, first: usize) {
-        let Call { op, inputs, .. } = *call;
+    pub unsafe fn take_queries(&mut self, call: &Attention<'_>, part: &Part, first: usize) {
+        let Attention { op, inputs, .. } = *call;
         self.rows = None;
         for head in 0..part.heads {
             let at = first * inputs[0].width + place_of(call, part.head + head);
@@ -175,7 +175,12 @@ impl<'s> AmxScratch<'s> {
     ///
     /// # Safety
     /// They are valid for reads.
-    unsafe fn round_queries(&mut self, from: (*const f32, usize), call: &Call<'_>, places: Range<usize>) {
+    unsafe fn round_queries(
+        &mut self,
+        from: (*const f32, usize),
+        call: &Attention<'_>,
+        places: Range<usize>,
+    ) {
         let words = depth(call.op.size) / 2;
         let to = &mut self.queries[places.start * words..places.end * words];
         // SAFETY: the caller's promise.
@@ -186,8 +191,8 @@ impl<'s> AmxScratch<'s> {
     ///
     /// # Safety
     /// Keys and values are valid for reads.
-    pub unsafe fn load(&mut self, call: &Call<'_>, tile: &mut Tile, keys: &KeySpan, head: usize) {
-        let Call { op, inputs, run, .. } = *call;
+    pub unsafe fn load(&mut self, call: &Attention<'_>, tile: &mut Tile, keys: &KeySpan, head: usize) {
+        let Attention { op, inputs, run, .. } = *call;
         let nth = tile.start / TILE % TILES * VECTORS;
         for v in 0..tile.live.div_ceil(LANES) {
             let k = &mut self.keys[(nth + v) * key_words(op.size)..];
@@ -238,7 +243,7 @@ impl<'s> AmxScratch<'s> {
     /// The tile is loaded; `scores` has room for whole blocks.
     pub unsafe fn dots(
         &self,
-        call: &Call<'_>,
+        call: &Attention<'_>,
         tile: &Tile,
         (first, count): (usize, usize),
         scores: &mut [f32],
@@ -285,7 +290,7 @@ impl Gathered<'_> {
     ///
     /// # Safety
     /// The scorer has taken the registers, for `shape`.
-    pub unsafe fn add(&mut self, call: &Call<'_>, met: &Met<'_>, (shape, terms): (Queries, &mut [f32])) {
+    pub unsafe fn add(&mut self, call: &Attention<'_>, met: &Met<'_>, (shape, terms): (Queries, &mut [f32])) {
         let panels = call.op.size.div_ceil(LANES);
         debug_assert!(terms.len() >= self::terms() && self.mixed.len() >= met.rows.len() * self.stride);
         let mut pages = [std::ptr::null(); TILES * VECTORS];
@@ -332,7 +337,7 @@ pub(super) unsafe fn pack_rows(
 }
 
 /// Where head number `head` begins in a row, in words.
-fn place_of(call: &Call<'_>, head: usize) -> usize {
+fn place_of(call: &Attention<'_>, head: usize) -> usize {
     let at = head * call.op.size;
     if call.halves { at / 2 } else { at }
 }

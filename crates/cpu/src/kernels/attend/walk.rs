@@ -11,7 +11,7 @@ use super::form::Form;
 use super::mask::{Mask, SequenceMask, TILE, is_uniform, seen_tiles, vectors};
 use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::score::Scorer;
-use super::tile::{Call, Part, Tile, VECTORS, group};
+use super::tile::{Attention, Part, Tile, VECTORS, group};
 use crate::team::Worker;
 
 /// Rows of scores that there must be room for.
@@ -69,7 +69,7 @@ impl Cut {
 }
 
 /// Whether sequences that look at the same source see the same: beams of one sentence, which are one sequence then.
-pub(super) fn look_together(call: &Call<'_>) -> bool {
+pub(super) fn look_together(call: &Attention<'_>) -> bool {
     let Attend { keys, relative, .. } = *call.op;
     matches!(keys, Keys::Pages(Which::Crossing, _))
         && relative == Relative::None
@@ -157,7 +157,7 @@ impl Scorer<'_> {
     /// The inputs are valid for reads; `scores` has room for [`MOST`] queries.
     pub unsafe fn walk(
         &mut self,
-        call: &Call<'_>,
+        call: &Attention<'_>,
         part: Part,
         scores: &mut [f32],
         mut each: impl FnMut(Few<'_>),
@@ -196,7 +196,7 @@ impl Scorer<'_> {
     /// The inputs are valid for reads; `scores` has room for [`BLOCK`] queries and a stretch.
     pub unsafe fn walk_far(
         &mut self,
-        call: &Call<'_>,
+        call: &Attention<'_>,
         part: Part,
         scores: &mut [f32],
         mut each: impl FnMut(Met<'_>),

@@ -16,7 +16,7 @@ use std::ops::Range;
 use glassformer_graph::ops::{Attend, KeySpan};
 
 use super::super::mask::{SequenceMask, TILE};
-use super::super::tile::{Call, Part, group};
+use super::super::tile::{Attention, Part, group};
 use super::super::tiles::machine::{pack_keys, pack_values};
 use super::super::tiles::{depth, pack_rows};
 use crate::context::Block;
@@ -104,7 +104,7 @@ impl<'s> AmxGradScratch<'s> {
 
 /// What flows through one key head, from some sequences into the keys that they all look at.
 pub(super) struct Job<'a, 'd, 's> {
-    pub call: Call<'a>,
+    pub call: Attention<'a>,
     /// y, the logarithms of sums, and dy.
     pub given: &'a [Block],
     pub outputs: &'a [Block],
@@ -170,7 +170,7 @@ impl Job<'_, '_, '_> {
 
     /// Takes a chunk of keys, the first being this row: their sums are zero.
     unsafe fn load(&mut self, row: usize, count: usize, key_head: usize) {
-        let Call { op, inputs, .. } = self.call;
+        let Attention { op, inputs, .. } = self.call;
         let (scratch, size, words) = (&mut *self.scratch, op.size, depth(op.size) / 2);
         let at = row * inputs[1].width + key_head * size;
         let whole = count.next_multiple_of(SQUARE);
@@ -233,7 +233,7 @@ impl Job<'_, '_, '_> {
         part: &Part,
         bits: &mut Bits,
     ) -> Option<[[Seen; SQUARES]; SQUARES]> {
-        let Call { op, run, .. } = self.call;
+        let Attention { op, run, .. } = self.call;
         let scene = SequenceMask::new(op, run.batch, part.sequence, self.call.keys_of(part.sequence));
         let tiles = count.div_ceil(TILE);
         for tile in 0..tiles {
@@ -266,7 +266,7 @@ impl Job<'_, '_, '_> {
 
     /// Packs the queries and dy of a part.
     unsafe fn take_queries(&mut self, part: &Part) {
-        let Call { op, run, inputs, .. } = self.call;
+        let Attention { op, run, inputs, .. } = self.call;
         let (scratch, size) = (&mut *self.scratch, op.size);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let column = part.head * size;
@@ -306,7 +306,7 @@ impl Job<'_, '_, '_> {
 
     /// Probabilities and gradients of the scores of a square.
     unsafe fn differentiate(&mut self, part: &Part, (k, q): (usize, usize), bits: Option<&Bits>) {
-        let Call { op, run, .. } = self.call;
+        let Attention { op, run, .. } = self.call;
         let (scratch, words) = (&mut *self.scratch, depth(op.size) / 2);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         // What is not there has no probability, as its logarithm is infinite.
@@ -393,7 +393,7 @@ impl Job<'_, '_, '_> {
 
     /// dq of the part: for each query a sum over the keys.
     unsafe fn sum_over_keys(&mut self, part: &Part, seen: &[[Seen; SQUARES]; SQUARES]) {
-        let Call { op, run, .. } = self.call;
+        let Attention { op, run, .. } = self.call;
         let (scratch, depth) = (&mut *self.scratch, depth(op.size));
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let dq = self.outputs[0];

@@ -7,7 +7,7 @@ fn eight_thousand_keys_need_no_square_and_lose_nothing() {
     let (len, size) = (8192, 64);
     let op = plain(1, 1, size);
     let batch = sequences(&[len]);
-    assert!(super::super::scratch(&op, &Capacity::of(&batch)) < 64 * 1024);
+    assert!(op.needs(&[], &Capacity::of(&batch)).scratch < 64 * 1024);
     let inputs = draw(&op, &batch, &mut Random::new(1));
     let made = run(&op.into(), &inputs, &batch, &mut State::default(), How::best());
     for row in [0, 1, 63, 64, 1000, 4095, 8191] {

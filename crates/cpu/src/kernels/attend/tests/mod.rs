@@ -18,7 +18,7 @@ use glassformer_tensor::{Random, Tolerance, compare};
 
 use crate::context::{Block, Context};
 use crate::isa::Isa;
-use crate::kernels::Call;
+use crate::kernels::{Call, CpuOperation};
 use crate::lowp::Dot;
 use crate::pages::PageMemory;
 use crate::team::{Team, Worker};
@@ -146,15 +146,15 @@ fn sizes(
     match kernel {
         Kernel::Attend(op) => {
             let rows = inputs[0].rows;
-            (vec![(rows, op.heads * op.size), (rows, op.heads)], super::scratch(op, &capacity))
+            (vec![(rows, op.heads * op.size), (rows, op.heads)], op.needs(&[], &capacity).scratch)
         }
         Kernel::Grad(op) => {
             let outputs = inputs[..inputs.len() - 3].iter().map(|x| (x.rows, x.width)).collect();
-            (outputs, super::grad_scratch(op, &capacity))
+            (outputs, op.needs(&[], &capacity).scratch)
         }
         Kernel::Show(op) => (
             vec![(op.attend.pairs(batch, &state.crossing), op.attend.heads)],
-            super::show_scratch(op, &capacity),
+            op.needs(&[], &capacity).scratch,
         ),
         Kernel::Store(_) => (Vec::new(), 0),
     }
@@ -192,9 +192,9 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
             let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker };
             match kernel {
                 Kernel::Attend(op) => super::attend((op, false), call, &mut scratch),
-                Kernel::Grad(op) => super::attend_grad(op, call, &mut scratch),
-                Kernel::Show(op) => super::attend_show(op, call, &mut scratch),
-                Kernel::Store(op) => super::store(op, call),
+                Kernel::Grad(op) => op.run(call, &mut scratch),
+                Kernel::Show(op) => op.run(call, &mut scratch),
+                Kernel::Store(op) => op.run(call, &mut scratch),
             }
         }
     });
