@@ -66,11 +66,30 @@ impl Job {
         if self.request.decoding.is_guided() { self.lanes.len() / 2 } else { self.lanes.len() }
     }
 
-    /// About how many pages it needs to begin with.
+    /// About how many pages it needs to begin with, besides those that it has.
     pub fn pages(&self) -> usize {
         let begins = [Some(&self.lanes[0]), self.lanes.get(self.written())];
-        let pages = |lane: &Lane| (self.zeros + lane.tokens.len() + 1).div_ceil(PAGE);
+        let pages = |lane: &Lane| (self.zeros + lane.tokens.len() + 1).div_ceil(PAGE) - lane.read / PAGE;
         begins.into_iter().flatten().map(pages).sum::<usize>() + self.width() - 1
+    }
+
+    /// What its first lane has to read before others can follow, but for the last token: that one's scores are wanted.
+    pub fn beginning(&self) -> &[u32] {
+        let tokens = &self.lanes[0].tokens;
+        &tokens[..self.trunk.unwrap_or(tokens.len()) - 1]
+    }
+
+    /// Begins with `read` tokens that are stored in `table` already.
+    pub fn begin_with(&mut self, table: usize, read: usize) {
+        self.lanes[0].table = Some(table);
+        self.lanes[0].read = read;
+    }
+
+    /// Takes the table of its first lane, with the tokens that are stored there.
+    pub fn take_read(&mut self) -> Option<(Vec<u32>, usize)> {
+        let lane = self.lanes.first_mut()?;
+        let table = lane.table.take()?;
+        Some((lane.tokens[..lane.read].to_vec(), table))
     }
 
     /// Whether its next step is one row of each lane.

@@ -76,6 +76,8 @@ pub struct Request {
     pub decoding: Decoding,
     /// Who else may end a text.
     pub stopper: Option<Arc<dyn Stopper>>,
+    /// Whose this is, if what is read for it may be kept: later requests of the same owner that begin alike need not read it again.
+    pub owner: Option<u64>,
 }
 
 impl Request {

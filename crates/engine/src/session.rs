@@ -7,12 +7,14 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use glassformer_graph::{Ask, Batch, Leaders, Span, State, Sum};
+use glassformer_graph::{Ask, Batch, Leaders, PAGE, Span, State, Sum};
 
 use crate::admit::admit;
 use crate::forward::source_rows;
 use crate::generate::Prepared;
+use crate::generate::Reading;
 use crate::job::{Job, Piece};
+use crate::kept::Kept;
 use crate::processors::Scratch;
 use crate::search::{Scores, Short};
 use crate::{Error, Event, Request};
@@ -30,6 +32,11 @@ pub struct Session {
     running: Vec<Job>,
     submitted: usize,
     preempted: usize,
+    /// What targets and sources of requests that are over have read.
+    kept: Kept,
+    kept_sources: Kept,
+    asked_tokens: usize,
+    kept_tokens: usize,
     scratch: Scratch,
     leaders: Leaders,
     /// Rows of scores that a rule changes.
@@ -37,8 +44,29 @@ pub struct Session {
     batch: Batch<'static>,
 }
 
+/// What a session has to do, and what it holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Load {
+    /// Requests under way.
+    pub running: usize,
+    /// Requests that wait.
+    pub waiting: usize,
+    /// Pages for keys and values of targets.
+    pub pages: usize,
+    /// Those of them that are held: by requests, and by what is kept of earlier ones.
+    pub held_pages: usize,
+    /// How often a request had to give its pages back.
+    pub preempted: usize,
+    /// Tokens of prompts and sources that could have been kept from earlier requests.
+    pub asked_tokens: usize,
+    /// Those of them that were.
+    pub kept_tokens: usize,
+}
+
 impl Drop for Session {
     fn drop(&mut self) {
+        let State { cache, crossing, .. } = &mut self.state;
+        while self.kept.let_go(cache) || self.kept_sources.let_go(crossing) {}
         self.prepared.give_back(std::mem::take(&mut self.state));
     }
 }
@@ -53,6 +81,10 @@ impl Session {
             running: Vec::new(),
             submitted: 0,
             preempted: 0,
+            kept: Kept::default(),
+            kept_sources: Kept::default(),
+            asked_tokens: 0,
+            kept_tokens: 0,
             scratch: Scratch::default(),
             leaders: Leaders::default(),
             scores: Vec::new(),
@@ -80,9 +112,28 @@ impl Session {
             return true;
         }
         let Some(place) = self.running.iter().position(|job| job.number == request) else { return false };
-        let mut job = self.running.remove(place);
-        job.release(&mut self.state.cache, &mut self.state.crossing);
+        let job = self.running.remove(place);
+        self.end(job);
         true
+    }
+
+    /// Ends a job: what it has read is kept where that is allowed, and all else is given back.
+    fn end(&mut self, mut job: Job) -> Job {
+        let State { cache, crossing, .. } = &mut self.state;
+        let can_keep = self.prepared.reading == Reading::Pieces && self.prepared.zeros == 0;
+        if let Some(owner) = job.request.owner.filter(|_| can_keep) {
+            if self.prepared.encode.is_none() {
+                if let Some((tokens, table)) = job.take_read() {
+                    self.kept.keep(cache, owner, tokens, table);
+                }
+            } else if job.request.patches.is_empty()
+                && let Some(table) = job.source.take()
+            {
+                self.kept_sources.keep(crossing, owner, job.request.source.clone(), table);
+            }
+        }
+        job.release(cache, crossing);
+        job
     }
 
     /// Whether nothing is under way or waiting.
@@ -90,19 +141,18 @@ impl Session {
         self.running.is_empty() && self.waiting.is_empty()
     }
 
-    /// How many requests are under way, and how many wait.
-    pub fn load(&self) -> (usize, usize) {
-        (self.running.len(), self.waiting.len())
-    }
-
-    /// How many pages for keys and values of targets are held, of how many.
-    pub fn pages(&self) -> (usize, usize) {
-        (self.state.cache.count() - self.state.cache.free(), self.state.cache.count())
-    }
-
-    /// How often a request had to give its pages back.
-    pub fn preempted(&self) -> usize {
-        self.preempted
+    /// What it has to do, and what it holds.
+    pub fn load(&self) -> Load {
+        let pages = self.state.cache.count();
+        Load {
+            running: self.running.len(),
+            waiting: self.waiting.len(),
+            pages,
+            held_pages: pages - self.state.cache.free(),
+            preempted: self.preempted,
+            asked_tokens: self.asked_tokens,
+            kept_tokens: self.kept_tokens,
+        }
     }
 
     /// Takes one step of everything that is under way, and says what happened.
@@ -130,17 +180,26 @@ impl Session {
         self.batch.source.clear();
         while let Some(job) = self.waiting.front() {
             let width: usize = self.running.iter().map(Job::width).sum();
-            let alone = self.running.is_empty();
             let rows = self.batch.source.rows() + job.source_rows;
-            let pages = alone || job.pages() <= self.state.cache.free();
-            if width + job.width() > room.sequences || rows > limit || !pages {
+            if width + job.width() > room.sequences || rows > limit {
                 break;
             }
             let Some(mut job) = self.waiting.pop_front() else { break };
-            if self.prepared.encode.is_some() {
-                let table = self.state.crossing.open();
-                if self.state.crossing.reserve(table, job.source_rows).is_err() {
-                    self.state.crossing.close(table);
+            self.begin(&mut job);
+            let alone = self.running.is_empty();
+            if !self.kept.make_room(&mut self.state.cache, job.pages()) && !alone {
+                job.release(&mut self.state.cache, &mut self.state.crossing);
+                self.waiting.push_front(job);
+                break;
+            }
+            if self.prepared.encode.is_some() && job.source.is_none() {
+                let pages = job.source_rows.div_ceil(PAGE);
+                let crossing = &mut self.state.crossing;
+                let table = crossing.open();
+                self.kept_sources.make_room(crossing, pages);
+                if crossing.reserve(table, job.source_rows).is_err() {
+                    crossing.close(table);
+                    job.release(&mut self.state.cache, &mut self.state.crossing);
                     self.waiting.push_front(job);
                     break;
                 }
@@ -167,6 +226,28 @@ impl Session {
         Ok(())
     }
 
+    /// Lets a job go on from what was read for its owner before.
+    fn begin(&mut self, job: &mut Job) {
+        let Some(owner) = job.request.owner.filter(|_| job.request.patches.is_empty()) else { return };
+        let State { cache, crossing, .. } = &mut self.state;
+        let (asked, kept) = if self.prepared.encode.is_some() {
+            let source = &job.request.source;
+            let asked = source.len();
+            job.source = self.kept_sources.whole(crossing, owner, source);
+            (asked, if job.source.is_some() { asked } else { 0 })
+        } else {
+            let beginning = job.beginning();
+            let asked = beginning.len();
+            let found = self.kept.begin(cache, owner, beginning);
+            if let Some((table, read)) = found {
+                job.begin_with(table, read);
+            }
+            (asked, found.map_or(0, |(_, read)| read))
+        };
+        self.asked_tokens += asked;
+        self.kept_tokens += kept;
+    }
+
     /// What each request reads in this step, with pages for all of it.
     fn plan(&mut self) -> Vec<(usize, Piece)> {
         let reading = self.prepared.reading;
@@ -183,7 +264,9 @@ impl Session {
                 while place < self.running.len()
                     && self.running[place].reserve(&mut self.state.cache, piece).is_err()
                 {
-                    self.preempt();
+                    if !self.kept.let_go(&mut self.state.cache) {
+                        self.preempt();
+                    }
                 }
                 pieces.push((place, piece));
             }
@@ -275,8 +358,8 @@ impl Session {
             }
         }
         for (place, error) in over.into_iter().rev() {
-            let mut job = self.running.remove(place);
-            job.release(&mut self.state.cache, &mut self.state.crossing);
+            let job = self.running.remove(place);
+            let job = self.end(job);
             events.push(match error {
                 Some(error) => Event::Failed { request: job.number, error },
                 None => job.finish(),

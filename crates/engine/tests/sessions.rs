@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use glassformer_cpu::Cpu;
 use glassformer_engine::{
-    Decoding, EarlyStopping, Event, Finish, Generated, Generator, Request, Room, Sampling, Stopper,
+    Decoding, EarlyStopping, Event, Finish, Generated, Generator, Load, Request, Room, Sampling, Stopper,
 };
 use glassformer_formula::named::{self, Original, Size};
 use glassformer_formula::{Clusters, Depth, Formula, Position};
@@ -103,10 +103,10 @@ fn arriving(generator: &Generator, requests: &[Request], seed: u64) -> (Vec<Vec<
                 Event::Failed { request, error } => panic!("request {request}: {error}"),
             }
         }
-        let (held, all) = session.pages();
+        let Load { held_pages: held, pages: all, .. } = session.load();
         assert!(held <= all);
     }
-    assert_eq!(session.pages().0, 0, "every page comes back");
+    assert_eq!(session.load().held_pages, 0, "every page comes back");
     let answers: Vec<Vec<Generated>> =
         answers.into_iter().map(|answer| answer.expect("none is lost")).collect();
     for ((told, answer), request) in told.iter().zip(&answers).zip(requests) {
@@ -115,7 +115,7 @@ fn arriving(generator: &Generator, requests: &[Request], seed: u64) -> (Vec<Vec<
             assert!(told.iter().eq(ids), "what is told as it is written is what is answered");
         }
     }
-    (answers, session.preempted())
+    (answers, session.load().preempted)
 }
 
 #[test]
@@ -162,11 +162,11 @@ fn beams_share_the_pages_of_what_they_have_in_common() {
     session.submit(request).expect("it is admitted");
     session.step().expect("the prompt is read");
     // Four beams, one prompt: its four pages are held once.
-    assert_eq!(session.pages().0, 4);
+    assert_eq!(session.load().held_pages, 4);
     for _ in 0..3 {
         session.step().expect("it runs");
         // Three full pages for all, and one that each beam writes into; alone they would hold sixteen.
-        let held = session.pages().0;
+        let held = session.load().held_pages;
         assert!((4..=7).contains(&held), "{held} pages");
     }
 }
@@ -226,7 +226,7 @@ fn a_cancelled_request_gives_its_pages_back() {
         assert!(!session.cancel(request), "request {request} is gone");
     }
     assert!(session.is_idle());
-    assert_eq!(session.pages().0, 0);
+    assert_eq!(session.load().held_pages, 0);
 }
 
 #[derive(Debug)]

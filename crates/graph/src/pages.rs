@@ -89,8 +89,18 @@ impl Pages {
 
     /// A new sequence that begins as `table` does, in the same pages; the number of its table.
     pub fn fork(&mut self, table: usize) -> usize {
+        self.fork_first(table, self.tables[table].len)
+    }
+
+    /// The same with the first `len` rows of `table` alone.
+    ///
+    /// # Panics
+    /// If `table` has not so many.
+    pub fn fork_first(&mut self, table: usize, len: usize) -> usize {
         let fork = self.open();
-        let Table { len, before, .. } = self.tables[table];
+        let Table { len: all, before, .. } = self.tables[table];
+        assert!(len <= all, "{len} rows of {all}");
+        let before = before.filter(|_| len.div_ceil(PAGE) == all.div_ceil(PAGE));
         let mut pages = mem::take(&mut self.tables[fork].pages);
         pages.extend_from_slice(&self.tables[table].pages[..len.div_ceil(PAGE)]);
         for &page in &pages {

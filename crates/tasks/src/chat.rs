@@ -4,10 +4,10 @@ use std::ops::ControlFlow;
 
 use glassformer_tokens::Conversation;
 
-use crate::text_generator::bare;
+use crate::text_generator::{bare, new_owner};
 use crate::{Error, Generate, GeneratedText, TextGenerator};
 
-/// A conversation. What was said is kept, and each answer is given to all of it.
+/// A conversation. What was said is kept, and each answer is given to all of it; the model reads only what is new.
 pub struct Chat<'w> {
     generator: &'w TextGenerator,
     options: Generate,
@@ -58,6 +58,7 @@ impl TextGenerator {
         if self.reads_source() {
             return Err(Error::Head { task: "chat", needs: "a decoder alone", has: "an encoder too" });
         }
+        let options = Generate { owner: options.owner.or_else(|| Some(new_owner())), ..options };
         Ok(Chat { generator: self, options, system: None, said: Vec::new(), answers: 0 })
     }
 }

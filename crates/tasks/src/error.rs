@@ -55,6 +55,21 @@ pub enum Error {
         /// What to do.
         hint: String,
     },
+    /// As many requests wait already as may.
+    #[error("{waiting} requests wait already, and no more may")]
+    Busy {
+        /// How many.
+        waiting: usize,
+    },
+    /// The time for an answer is over.
+    #[error("the time for an answer is over")]
+    Late,
+    /// The thread that runs the model could not go on with a request.
+    #[error("the model's service {what}")]
+    Service {
+        /// What it did.
+        what: String,
+    },
     /// An option that makes no sense.
     #[error("{option} {what}")]
     Option {

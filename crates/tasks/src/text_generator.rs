@@ -3,15 +3,18 @@
 use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, OnceLock};
 
-use glassformer_engine::{Decoding, Event, Finish, Generated, Generator, Request, Room, Sampling, Session};
+use glassformer_engine::{Decoding, Finish, Generated, Generator, Request, Room, Sampling};
 use glassformer_families::{self as families, Checkpoint, Generation, generation};
 use glassformer_graph::Backend;
 use glassformer_tokens::{ChatTemplate, Special, Tokenizer};
 use glassformer_weights::Weights;
 
 use crate::decoding::decoding_of;
+use crate::service::{Order, QueueLimits, Rooms, Service, ServiceLoad, Ticket, Update};
 use crate::stop::{Held, StopTexts};
 use crate::text_encoder::longest;
 use crate::{Error, Long};
@@ -26,14 +29,20 @@ const NEW_TOKENS: usize = 256;
 /// Lengths that room is made for are rounded up to this, so that few texts need the model prepared again.
 const ROUND: usize = 128;
 
-/// A model that writes. Threads can share it.
+/// The same where what was read is kept for a longer text: preparing anew forgets it.
+const ROUND_KEPT: usize = 2048;
+
+/// Sequences that there is room for at least, if the system has the memory: callers on other threads join.
+const AT_LEAST: usize = 8;
+
+/// A model that writes. Threads can share it: what they ask for runs together, on a thread of its own.
 pub struct TextGenerator {
-    checkpoint: Checkpoint,
+    checkpoint: Arc<Checkpoint>,
     tokenizer: Arc<Tokenizer>,
     template: Option<ChatTemplate>,
     usual: Generate,
     backend: Arc<dyn Backend>,
-    generator: Mutex<Option<(Room, Generator)>>,
+    service: OnceLock<Service>,
 }
 
 /// A model as part of a program: the files of a folder in Hugging Face layout.
@@ -67,6 +76,8 @@ pub struct Generate {
     /// What is done with a source or a prompt that is too long. A prompt loses its beginning: what is written goes on from its
     /// end.
     pub long: Long,
+    /// Whose text this is, if what the model reads for it may be kept: later texts of the same owner that begin alike cost only what is new.
+    pub owner: Option<u64>,
 }
 
 impl Generate {
@@ -181,7 +192,8 @@ impl TextGenerator {
             decoding.max_new_tokens = Some(NEW_TOKENS);
         }
         let usual = Generate { decoding, stop, ..Generate::default() };
-        Ok(Self { checkpoint, tokenizer, template, usual, backend, generator: Mutex::default() })
+        let checkpoint = Arc::new(checkpoint);
+        Ok(Self { checkpoint, tokenizer, template, usual, backend, service: OnceLock::new() })
     }
 
     /// The model, and what its configuration says.
@@ -207,6 +219,11 @@ impl TextGenerator {
     /// How it writes unless told otherwise.
     pub fn default_options(&self) -> Generate {
         self.usual.clone()
+    }
+
+    /// What its thread has to do, and has done.
+    pub fn load(&self) -> ServiceLoad {
+        self.service.get().map(Service::load).unwrap_or_default()
     }
 
     /// Whether what is given is a source, read by an encoder, rather than a beginning to be continued.
@@ -258,10 +275,10 @@ impl TextGenerator {
         tell: &mut Tell<'_>,
     ) -> Result<Vec<Vec<GeneratedText>>, Error> {
         let mut writing = Writing::new(self, prompts, options)?;
-        while !writing.session.is_idle() {
-            writing.step(tell)?;
+        while writing.left > 0 {
+            writing.next(tell)?;
         }
-        Ok(writing.answers)
+        Ok(std::mem::take(&mut writing.answers))
     }
 
     /// A request of the engine's for the tokens of text number `text`.
@@ -289,8 +306,8 @@ impl TextGenerator {
             }
             let prefix = self.tokenizer.encode_target(&options.prefix, Special::Leave)?.ids;
             let request = Request::source(ids, &prefix, decoding);
-            let mut request =
-                Request { stopper, ..request.map_err(|error| of_text(error).counted_from(text))? };
+            let request = request.map_err(|error| of_text(error, text))?;
+            let mut request = Request { stopper, owner: options.owner, ..request };
             // A text may always be as long as the model can write; asking for more is no mistake.
             let target = self.checkpoint.model.formula().target.as_ref();
             if let Some(limit) = target.and_then(|side| side.stack.position.count()) {
@@ -325,7 +342,7 @@ impl TextGenerator {
             }
             decoding.max_new_tokens = decoding.max_new_tokens.map(|new| new.min(limit - tokens));
         }
-        Ok(Request { stopper, negative, ..Request::prompt(ids, decoding) })
+        Ok(Request { stopper, negative, owner: options.owner, ..Request::prompt(ids, decoding) })
     }
 
     /// The tokens that guidance leads away from.
@@ -347,33 +364,48 @@ impl TextGenerator {
         Ok(self.tokenizer.encode(negative, Special::Add)?.ids)
     }
 
-    /// The model prepared with room for `requests`: as it is, or anew with more.
-    fn generator(&self, requests: &[Request]) -> Result<Generator, Error> {
-        let formula = self.checkpoint.model.formula();
-        let need = Room::of(formula, requests, TOGETHER);
-        let mut prepared = self.generator.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((have, generator)) = &*prepared
-            && need.sequences <= have.sequences
-            && need.source <= have.source
-            && need.target <= have.target
-        {
-            return Ok(generator.clone());
+    /// The thread that writes for all callers.
+    fn service(&self) -> Result<&Service, Error> {
+        if let Some(service) = self.service.get() {
+            return Ok(service);
         }
-        // What is there stays until the new one is made: its weights are prepared already, and are shared.
-        let had = prepared.as_ref().map_or(Room::new(1, 0, 0), |(room, _)| *room);
-        let limit = self.longest().unwrap_or(usize::MAX);
-        let round = |need: usize, had: usize| {
-            let round = need.div_ceil(ROUND).saturating_mul(ROUND).min(limit.max(need));
-            if need == 0 { 0 } else { round.max(had) }
+        let service = Service::start(self.rooms(), QueueLimits::default())?;
+        Ok(self.service.get_or_init(|| service))
+    }
+
+    /// Room as requests need it: more when larger ones come.
+    fn rooms(&self) -> Rooms {
+        let (checkpoint, backend) = (self.checkpoint.clone(), self.backend.clone());
+        let prepare = move |room: Room| {
+            let generous = Room { sequences: room.sequences.max(AT_LEAST), ..room };
+            let generous = Room::new(generous.sequences, room.source, room.target);
+            let prepare = |room| Generator::new(&checkpoint.model, &*backend, room);
+            Ok(prepare(generous).or_else(|_| prepare(room))?)
         };
-        let room = Room::new(
-            need.sequences.max(had.sequences),
-            round(need.source, had.source),
-            round(need.target, had.target),
-        );
-        let generator = Generator::new(&self.checkpoint.model, &*self.backend, room)?;
-        *prepared = Some((room, generator.clone()));
-        Ok(generator)
+        let (formula, limit) =
+            (self.checkpoint.model.formula().clone(), self.longest().unwrap_or(usize::MAX));
+        let more = move |requests: &[&Request], had: Option<Room>| {
+            let each =
+                requests.iter().map(|request| Room::of(&formula, std::slice::from_ref(request), TOGETHER));
+            let widest = each.clone().map(|room| room.sequences).max()?;
+            let all = each.clone().fold(0, |sum: usize, room| sum.saturating_add(room.sequences));
+            let sequences = all.min(TOGETHER.max(widest));
+            let (source, target) =
+                (each.clone().map(|room| room.source).max()?, each.map(|room| room.target).max()?);
+            let had = had.unwrap_or(Room::new(1, 0, 0));
+            if sequences <= had.sequences && source <= had.source && target <= had.target {
+                return None;
+            }
+            let kept = requests.iter().any(|request| request.owner.is_some());
+            let by = if kept { ROUND_KEPT } else { ROUND };
+            let round = |need: usize, had: usize| {
+                let round = need.div_ceil(by).saturating_mul(by).min(limit.max(need));
+                if need == 0 { 0 } else { round.max(had) }
+            };
+            let (source, target) = (round(source, had.source), round(target, had.target));
+            Some(Room::new(sequences.max(had.sequences), source, target))
+        };
+        Rooms { prepare: Box::new(prepare), more: Box::new(more) }
     }
 
     /// What turns the tokens after `prompt` into pieces of text.
@@ -394,15 +426,28 @@ impl TextGenerator {
     }
 }
 
-/// Texts that are being written.
+/// Texts that are being written. Dropping it cancels them.
 struct Writing<'g> {
     generator: &'g TextGenerator,
     stop: Vec<String>,
     prompts: Vec<Vec<u32>>,
-    session: Session,
+    updates: Receiver<(usize, Update)>,
+    tickets: Vec<Ticket>,
     /// What turns the tokens of each text into pieces of it.
     held: Vec<Held>,
     answers: Vec<Vec<GeneratedText>>,
+    /// Which texts are over.
+    over: Vec<bool>,
+    /// How many are not.
+    left: usize,
+}
+
+/// Callers so far: each is one of its own.
+static CALLERS: AtomicU64 = AtomicU64::new(0);
+
+/// A number that nobody else has, for [`Generate::owner`].
+pub(crate) fn new_owner() -> u64 {
+    CALLERS.fetch_add(1, Ordering::Relaxed)
 }
 
 impl<'g> Writing<'g> {
@@ -411,44 +456,75 @@ impl<'g> Writing<'g> {
         let requests: Vec<Request> =
             prompts.into_iter().enumerate().map(request).collect::<Result<_, _>>()?;
         let prompts: Vec<Vec<u32>> = requests.iter().map(|request| request.prompt.clone()).collect();
-        let mut session = generator.generator(&requests)?.session();
-        for request in requests {
-            session.submit(request).map_err(of_text)?;
-        }
         let held = prompts.iter().map(|ids| generator.held(ids, &options.stop)).collect::<Result<_, _>>()?;
-        let answers = prompts.iter().map(|_| Vec::new()).collect();
-        Ok(Self { generator, stop: options.stop.clone(), prompts, session, held, answers })
+        let (sender, updates) = channel();
+        let key = new_owner();
+        let order = |(text, request)| {
+            let sender = sender.clone();
+            let tell = move |update| match sender.send((text, update)) {
+                Ok(()) => ControlFlow::Continue(()),
+                // Nobody listens any more.
+                Err(_) => ControlFlow::Break(()),
+            };
+            Order { request, key, deadline: None, tell: Box::new(tell) }
+        };
+        let orders = requests.into_iter().enumerate().map(order).collect();
+        let tickets = generator.service()?.submit(orders)?;
+        let (left, answers) = (prompts.len(), prompts.iter().map(|_| Vec::new()).collect());
+        let (stop, over) = (options.stop.clone(), vec![false; left]);
+        Ok(Self { generator, stop, prompts, updates, tickets, held, answers, over, left })
     }
 
-    /// Takes one step, and tells what it wrote.
-    fn step(&mut self, tell: &mut Tell<'_>) -> Result<(), Error> {
-        for event in self.session.step()? {
-            match event {
-                Event::Token { request, sequence: 0, token } => {
-                    let piece = self.held[request].push(&self.generator.tokenizer, token.id)?;
-                    let stops = !piece.is_empty() && tell(request, &piece).is_break();
-                    if stops && self.session.cancel(request) {
-                        self.answers[request] = vec![self.held[request].broken_off()];
-                    }
+    /// Waits for what comes next, and tells it.
+    fn next(&mut self, tell: &mut Tell<'_>) -> Result<(), Error> {
+        let Ok((text, update)) = self.updates.recv() else {
+            return Err(Error::Service { what: "has ended".to_owned() });
+        };
+        if self.over[text] {
+            return Ok(());
+        }
+        match update {
+            Update::Token { sequence: 0, token } => {
+                let piece = self.held[text].push(&self.generator.tokenizer, token.id)?;
+                if !piece.is_empty() && tell(text, &piece).is_break() {
+                    self.generator.service()?.cancel(self.tickets[text]);
+                    self.end(text, vec![self.held[text].broken_off()]);
                 }
-                Event::Token { .. } => {}
-                Event::Done { request, outputs } => {
-                    let prompt = &self.prompts[request];
-                    let written = |output| self.generator.written(prompt, output, &self.stop);
-                    self.answers[request] = outputs.into_iter().map(written).collect::<Result<_, _>>()?;
-                    let rest = match self.answers[request].first() {
-                        // Which beam is the best is known only now, so nothing of it was told.
-                        Some(best) if self.held[request].is_empty() => best.text.clone(),
-                        Some(_) | None => self.held[request].rest(&self.generator.tokenizer)?,
-                    };
-                    if !rest.is_empty() {
-                        let _ = tell(request, &rest);
-                    }
-                }
-                Event::Failed { error, .. } => return Err(of_text(error)),
             }
+            Update::Token { .. } => {}
+            Update::Done(outputs) => {
+                let prompt = &self.prompts[text];
+                let written = |output| self.generator.written(prompt, output, &self.stop);
+                let answers = outputs.into_iter().map(written).collect::<Result<Vec<_>, _>>()?;
+                let rest = match answers.first() {
+                    // Which beam is the best is known only now, so nothing of it was told.
+                    Some(best) if self.held[text].is_empty() => best.text.clone(),
+                    Some(_) | None => self.held[text].rest(&self.generator.tokenizer)?,
+                };
+                self.end(text, answers);
+                if !rest.is_empty() {
+                    let _ = tell(text, &rest);
+                }
+            }
+            Update::Failed(Error::Engine(error)) => return Err(of_text(error, text)),
+            Update::Failed(error) => return Err(error),
         }
         Ok(())
+    }
+
+    fn end(&mut self, text: usize, answers: Vec<GeneratedText>) {
+        self.answers[text] = answers;
+        self.over[text] = true;
+        self.left -= 1;
+    }
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        let Ok(service) = self.generator.service() else { return };
+        for (&ticket, _) in self.tickets.iter().zip(&self.over).filter(|(_, over)| !**over) {
+            service.cancel(ticket);
+        }
     }
 }
 
@@ -462,12 +538,13 @@ impl Iterator for TextStream<'_> {
     type Item = Result<String, Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        while self.pieces.is_empty() && !self.writing.session.is_idle() {
+        while self.pieces.is_empty() && self.writing.left > 0 {
             let mut keep = |_: usize, piece: &str| {
                 self.pieces.push_back(piece.to_owned());
                 ControlFlow::Continue(())
             };
-            if let Err(error) = self.writing.step(&mut keep) {
+            if let Err(error) = self.writing.next(&mut keep) {
+                self.writing.left = 0;
                 return Some(Err(error));
             }
         }
@@ -481,19 +558,17 @@ impl TextStream<'_> {
     /// # Errors
     /// If the model cannot run.
     pub fn finish(mut self) -> Result<Vec<GeneratedText>, Error> {
-        while !self.writing.session.is_idle() {
-            self.writing.step(&mut silent)?;
+        while self.writing.left > 0 {
+            self.writing.next(&mut silent)?;
         }
         Ok(self.writing.answers.remove(0))
     }
 }
 
-/// What the engine says of a request, as what it is of a text.
-fn of_text(error: glassformer_engine::Error) -> Error {
+/// What the engine says of a request, as what it is of text number `text`.
+fn of_text(error: glassformer_engine::Error, text: usize) -> Error {
     match error {
-        glassformer_engine::Error::Request { request, what, hint } => {
-            Error::Text { text: request, what, hint }
-        }
+        glassformer_engine::Error::Request { what, hint, .. } => Error::Text { text, what, hint },
         error => error.into(),
     }
 }

@@ -121,6 +121,8 @@ fn a_conversation_is_the_references() {
             assert_eq!((ids, answer.text.as_str()), (wanted, text(&expected["answer"])));
         }
         assert_eq!(chat.said().len(), 4);
+        let load = generator.load().session;
+        assert!(load.kept_tokens > 0 && load.kept_tokens < load.asked_tokens, "{load:?}");
         chat.reset();
     }
     // What does not fit is refused, and was never said.
