@@ -263,24 +263,26 @@ unsafe fn convert<L: Lanes, N: Numbers>(
     unsafe {
         // With a constant length there is no mask.
         for at in (0..whole).step_by(LINES) {
-            convert_columns::<L, N>(place, (column, sums), from..to, (at, LINES));
+            convert_columns::<L, N>(place, column, sums, from..to, at, LINES);
         }
         if whole < columns {
-            convert_columns::<L, N>(place, (column, sums), from..to, (whole, columns - whole));
+            convert_columns::<L, N>(place, column, sums, from..to, whole, columns - whole);
         }
     }
 }
 
-/// The same of some columns of the patch, at most sixteen, from `at` on.
+/// The same of `some` columns of the patch, at most sixteen, from `at` on.
 ///
 /// # Safety
 /// As [`Rows`] says.
 #[inline(always)]
 unsafe fn convert_columns<L: Lanes, N: Numbers>(
     place: &Place,
-    (column, sums): (usize, *mut Sums),
+    column: usize,
+    sums: *mut Sums,
     rows: Range<usize>,
-    (at, some): (usize, usize),
+    at: usize,
+    some: usize,
 ) {
     let (numbers, stride) = place.numbers(column, sums);
     // SAFETY: the caller's promise.

@@ -38,11 +38,8 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Units)
     ) {
         for index in 0..product.blocks() {
             let strips = strips(index);
-            let mut prefetcher = if prefetches {
-                look_ahead(&strips, item, (&units, index), next)
-            } else {
-                Prefetcher::NOTHING
-            };
+            let mut prefetcher =
+                if prefetches { look_ahead(&strips, item, &units, index, next) } else { Prefetcher::NOTHING };
             let panels = strips.panels(&units);
             for row in strips.starts() {
                 let place = strips.place(row, &panels);
@@ -74,7 +71,8 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Units)
 fn look_ahead(
     strips: &Strips<'_>,
     item: &Item,
-    (units, index): (&Range<usize>, usize),
+    units: &Range<usize>,
+    index: usize,
     next: Units,
 ) -> Prefetcher {
     let product = strips.product;

@@ -197,17 +197,16 @@ unsafe impl Sync for LowpGemm {}
 impl LowpGemm {
     /// The number of independent work items for so many workers. Together they are the whole product, in any order.
     pub fn items(&self, dot: Dot, workers: usize) -> usize {
-        let (down, across) = self.cut(dot, workers);
-        down * across
+        self.cut(dot, workers).items()
     }
 
-    /// Items from top to bottom, and from left to right: as large as may be for one worker, else as many as keep all busy.
-    fn cut(&self, dot: Dot, workers: usize) -> (usize, usize) {
+    /// Into what items it is cut: as large as may be for one worker, else as many as keep all busy.
+    fn cut(&self, dot: Dot, workers: usize) -> Cut {
         let pairs = self.rows.div_ceil(2 * LINES);
         let units = self.units().len();
         let down = pairs.div_ceil(MAX_ITEM_PAIRS);
         if down == 0 || units == 0 {
-            return (0, 0);
+            return Cut { down: 0, across: 0 };
         }
         let widest = match self.format {
             Format::Bf16 | Format::Int8 => MAX_ITEM_UNITS,
@@ -215,11 +214,11 @@ impl LowpGemm {
         };
         if workers == 1 {
             let wide = if dot == Dot::Amx { AMX_ITEM_UNITS } else { MAX_ITEM_UNITS };
-            return (down, units.div_ceil(wide));
+            return Cut { down, across: units.div_ceil(wide) };
         }
         let work = self.rows.max(LINES) * self.k * units * UNIT / down;
         let enough = ENOUGH_ITEMS.div_ceil(down).min(units).min(work / MIN_ITEM_WORK);
-        (down, units.div_ceil(widest).max(enough))
+        Cut { down, across: units.div_ceil(widest).max(enough) }
     }
 
     /// Computes item number `item` of those for so many workers by the instructions of `dot`, of one product or of several in turn, which differ
@@ -248,7 +247,8 @@ impl LowpGemm {
         }
     }
 
-    fn item(&self, (down, across): (usize, usize), index: usize) -> Item {
+    fn item(&self, cut: Cut, index: usize) -> Item {
+        let Cut { down, across } = cut;
         let pairs = part(self.rows.div_ceil(2 * LINES), down, index / across);
         let (all, units) = (self.units(), part(self.units().len(), across, index % across));
         let units = all.start + units.start..all.start + units.end;
@@ -256,8 +256,8 @@ impl LowpGemm {
     }
 
     /// What the worker of `item` multiplies by if it goes on with item number `next`: its units, if there is one and it has the same rows.
-    fn units_of_next(&self, item: &Item, cut: (usize, usize), next: usize) -> Units {
-        if next >= cut.0 * cut.1 {
+    fn units_of_next(&self, item: &Item, cut: Cut, next: usize) -> Units {
+        if next >= cut.items() {
             return Units::NONE;
         }
         let next = self.item(cut, next);
@@ -350,6 +350,21 @@ impl LowpGemm {
 /// The columns of B with those of zeros.
 const fn padded(columns: usize) -> usize {
     columns.next_multiple_of(UNIT)
+}
+
+/// How a product is cut.
+#[derive(Clone, Copy, Debug)]
+struct Cut {
+    /// Items from top to bottom.
+    down: usize,
+    /// Items from left to right.
+    across: usize,
+}
+
+impl Cut {
+    fn items(self) -> usize {
+        self.down * self.across
+    }
 }
 
 /// A work item: these rows, and these units of columns.

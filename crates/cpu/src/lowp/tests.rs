@@ -575,7 +575,7 @@ fn items_cover_everything_and_are_never_empty() {
             c_stride: columns,
             epilogue: Epilogue::default(),
         };
-        for (down, across) in [Dot::Scalar, Dot::Amx]
+        for Cut { down, across } in [Dot::Scalar, Dot::Amx]
             .into_iter()
             .flat_map(|dot| [1, 2].map(|workers| product.cut(dot, workers)))
         {

@@ -153,8 +153,7 @@ impl Weight {
             for block in 0..format.blocks(inputs) {
                 let (some, tiles) = (format.block(inputs, block), format.tiles_of(inputs, block));
                 // SAFETY: the best set is available.
-                let sums =
-                    unsafe { dispatch!(Isa::best(), lay_out((rows, inputs), some, &mut panel[tiles])) };
+                let sums = unsafe { dispatch!(Isa::best(), lay_out(rows, inputs, some, &mut panel[tiles])) };
                 let shifts = &mut shifts[block * padded(outputs) + at * LINES..][..LINES];
                 for (shift, sum) in shifts.iter_mut().zip(sums) {
                     *shift = f32::from_bits((-128 * sum).cast_unsigned());
@@ -215,13 +214,14 @@ impl Weight {
     }
 }
 
-/// Lays out these integers of up to sixteen rows of so many as tiles, and adds up those of each row.
+/// Lays out these integers of up to sixteen rows, `width` long, as tiles, and adds up those of each row.
 ///
 /// # Safety
 /// The machine has `L`'s instructions.
 #[inline(always)]
 unsafe fn lay_out<L: Lanes>(
-    (rows, width): (&[u8], usize),
+    rows: &[u8],
+    width: usize,
     some: Range<usize>,
     tiles: &mut [[f32; TILE_FLOATS]],
 ) -> [i32; LINES] {

@@ -84,7 +84,7 @@ unsafe fn by_tiles<const BITS: usize, const SIXTEENS: usize>(item: &Item<'_>, pa
             for (strip, chains) in chains[..strips].iter_mut().enumerate() {
                 let a = rows_of_a.add(strip * LINES * parts.bytes);
                 let chunk = Chunk { a, b, first: block * layout.steps, blocks: count, codes: &codes };
-                advance::<SIXTEENS>(item, (layout, parts), &chunk, chains);
+                advance::<SIXTEENS>(item, layout, parts, &chunk, chains);
             }
             block += count;
         }
@@ -162,7 +162,8 @@ macro_rules! tile {
 #[inline(always)]
 unsafe fn advance<const SIXTEENS: usize>(
     item: &Item<'_>,
-    (layout, parts): (Layout, Parts),
+    layout: Layout,
+    parts: Parts,
     chunk: &Chunk<'_>,
     chains: &mut Square,
 ) {
