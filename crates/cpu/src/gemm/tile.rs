@@ -101,7 +101,7 @@ unsafe fn run_many<L: Registers>(product: &Gemm, tile: &Tile, scratch: &mut Tile
                     None
                 };
                 // SAFETY: the caller's promise.
-                unsafe { run_sliver::<L>(product, tile, &strips(index), (sliver, block(index)), next) };
+                unsafe { run_sliver::<L>(product, tile, &strips(index), sliver, block(index), next) };
             }
             if depth.end == product.k {
                 let panels = sliver * SLIVER..product.panels().min((sliver + 1) * SLIVER);
@@ -128,7 +128,8 @@ unsafe fn run_sliver<L: Registers>(
     product: &Gemm,
     tile: &Tile,
     strips: &Strips,
-    (sliver, block): (usize, Range<usize>),
+    sliver: usize,
+    block: Range<usize>,
     next: Option<(usize, usize)>,
 ) {
     let end = product.panels().min((sliver + 1) * SLIVER);

@@ -296,7 +296,7 @@ impl Lanes for Avx2 {
                 unsafe { eight_by_eight(corner, stride, to.add(block * 8 * LANES + half.start)) };
             }
             // SAFETY: the caller's promise.
-            unsafe { plain(from, stride, (half, &lanes), blocks * 8..size, to) };
+            unsafe { plain(from, stride, half, &lanes, blocks * 8..size, to) };
         }
     }
 

@@ -230,7 +230,7 @@ impl Lanes for Avx512 {
             let count = (size - d).min(LANES);
             // SAFETY: the caller's promise; `count` numbers of each row and as many columns are there.
             unsafe {
-                sixteen_by_sixteen((from.wrapping_add(d), stride, lanes.clone()), count, to.add(d * LANES));
+                sixteen_by_sixteen(from.wrapping_add(d), stride, lanes.clone(), count, to.add(d * LANES));
             };
             d += LANES;
         }

@@ -206,7 +206,7 @@ pub trait Lanes:
     #[inline(always)]
     unsafe fn transpose(from: *const f32, stride: isize, lanes: Range<usize>, size: usize, to: *mut f32) {
         // SAFETY: the caller's promise.
-        unsafe { transpose::plain(from, stride, (0..LANES, &lanes), 0..size, to) };
+        unsafe { transpose::plain(from, stride, 0..LANES, &lanes, 0..size, to) };
     }
 
     /// The bits of each lane as two numbers in `bf16`: those in the lower halves, and those in the upper ones.

@@ -286,7 +286,7 @@ impl Lanes for Neon {
                 unsafe { four_by_four(corner, stride, to.add(block * 4 * LANES + quarter.start)) };
             }
             // SAFETY: the caller's promise.
-            unsafe { plain(from, stride, (quarter, &lanes), blocks * 4..size, to) };
+            unsafe { plain(from, stride, quarter, &lanes, blocks * 4..size, to) };
         }
     }
 

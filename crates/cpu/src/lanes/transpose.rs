@@ -5,7 +5,8 @@ use std::ops::Range;
 
 use super::LANES;
 
-/// [`Lanes::transpose`](super::Lanes::transpose), number by number, for dimensions `from_d..size`.
+/// [`Lanes::transpose`](super::Lanes::transpose), number by number: these dimensions of the rows `all`,
+/// of which those outside of `lanes` are taken as zeros.
 ///
 /// # Safety
 /// As for [`Lanes::transpose`](super::Lanes::transpose).
@@ -13,7 +14,8 @@ use super::LANES;
 pub(super) unsafe fn plain(
     from: *const f32,
     stride: isize,
-    (all, lanes): (Range<usize>, &Range<usize>),
+    all: Range<usize>,
+    lanes: &Range<usize>,
     dims: Range<usize>,
     to: *mut f32,
 ) {
@@ -63,7 +65,9 @@ pub(super) unsafe fn four_by_four(from: *const f32, stride: isize, to: *mut f32)
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 pub(super) unsafe fn sixteen_by_sixteen(
-    (from, stride, lanes): (*const f32, isize, Range<usize>),
+    from: *const f32,
+    stride: isize,
+    lanes: Range<usize>,
     count: usize,
     to: *mut f32,
 ) {
