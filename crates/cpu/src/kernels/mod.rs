@@ -326,7 +326,7 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             Kernel::QuantizedNorm(op, kind) => norm::norm(op, Some(*kind), call),
             Kernel::PackOperand(operand, quantized) => linear::pack_operand(*operand, *quantized, call),
             Kernel::SumBf16Rows => gather::sum_bf16_rows(call),
-            Kernel::Bf16Attend(op) => attend::attend((op, true), call, scratch),
+            Kernel::Bf16Attend(op) => attend::attend(op, true, call, scratch),
             Kernel::Bf16WeightGrad => linear::bf16_weight_grad(call),
             Kernel::Product(epilogue) => linear::linear(*epilogue, call, scratch),
             Kernel::LowpProduct { format, k, epilogue, output } => {

@@ -59,13 +59,13 @@ pub(super) unsafe fn attend(
     let parts = |s: usize| cut.parts(call.op, rows(s));
     share(worker, spans.len(), parts, |s, index| {
         let (scorer, gathered, scores) = &mut state;
-        let part = cut.part(call.op, (sequences.start + s, rows(s)), index);
+        let part = cut.part(call.op, sequences.start + s, rows(s), index);
         gathered.clear(call, part.count(), amx.is_none());
         // SAFETY: the caller's promise; parts are disjoint.
         unsafe {
             match amx {
                 Some(shape) => scorer.walk_far(call, part, scores, |met| {
-                    gathered.take_in_bf16(call, &met, (shape, &mut *terms));
+                    gathered.take_in_bf16(call, &met, shape, terms);
                 }),
                 None => scorer.walk(call, part, scores, |few| gathered.take_in(call, few)),
             }
@@ -128,7 +128,13 @@ impl Gathered<'_> {
 
     /// # Safety
     /// The scorer has taken the registers.
-    unsafe fn take_in_bf16(&mut self, call: &Attention<'_>, met: &Met<'_>, terms: (Queries, &mut [f32])) {
+    unsafe fn take_in_bf16(
+        &mut self,
+        call: &Attention<'_>,
+        met: &Met<'_>,
+        shape: Queries,
+        terms: &mut [f32],
+    ) {
         let (stride, rows) = (stride(call.op), &met.rows);
         let mut gathered = tiles::Gathered {
             levels: &mut self.levels[rows.clone()],
@@ -139,7 +145,7 @@ impl Gathered<'_> {
             fresh: std::mem::replace(&mut self.fresh[rows.start / BLOCK], false),
         };
         // SAFETY: the caller's promise.
-        unsafe { gathered.add(call, met, terms) };
+        unsafe { gathered.add(call, met, shape, terms) };
     }
 
     /// # Safety
@@ -161,7 +167,7 @@ impl Gathered<'_> {
         let (stride, near) = (stride(op), call.is_near());
         let quotients = Quotients { mixed: self.mixed, stride, totals: &*totals, size: op.size, near };
         // SAFETY: as above; these columns of these rows are this part's alone.
-        unsafe { quotients.write(run.isa, part.rows, (y.data.add(at), y.width)) };
+        unsafe { quotients.write(run.isa, part.rows, y.data.add(at), y.width) };
         // SAFETY: as above.
         unsafe { log(run.isa, levels, totals) };
         for (r, &sum) in totals.iter().enumerate() {

@@ -182,7 +182,7 @@ unsafe fn bf16_grad(
         }
         // SAFETY: the caller's promise; no other item has these keys and this head.
         unsafe {
-            looks.sharing(s).for_each(|s| find_means(call, given, (s, key_head), means));
+            looks.sharing(s).for_each(|s| find_means(call, given, s, key_head, means));
             let mut job = tiles::Job { call: *call, given, outputs, means, scratch: &mut scratch };
             job.run(&looks.sharing(s), &call.keys_of(s), key_head);
         }
@@ -223,12 +223,7 @@ impl<'a> Looks<'a> {
 ///
 /// # Safety
 /// As for [`super::attend_grad`].
-unsafe fn find_means(
-    call: &Attention<'_>,
-    given: &[Block],
-    (s, key_head): (usize, usize),
-    means: &mut [f32],
-) {
+unsafe fn find_means(call: &Attention<'_>, given: &[Block], s: usize, key_head: usize, means: &mut [f32]) {
     let Attention { op, run, .. } = *call;
     let (y, dy) = (given[0], given[2]);
     let span = run.batch.side(op.side).spans[s];
@@ -237,7 +232,7 @@ unsafe fn find_means(
         let means = &mut means[g * y.rows + span.start..][..span.len];
         let at = span.start * y.width + column;
         // SAFETY: the caller's promise.
-        unsafe { dot_rows(run.isa, (y.data.add(at), dy.data.add(at), y.width), op.size, means) };
+        unsafe { dot_rows(run.isa, y.data.add(at), dy.data.add(at), y.width, op.size, means) };
     }
 }
 
@@ -260,7 +255,7 @@ impl Job<'_, '_> {
         let together = self.looks.sharing(owner);
         for s in together.clone() {
             // SAFETY: the caller's promise.
-            unsafe { find_means(&call, self.given, (s, key_head), self.scratch.means) };
+            unsafe { find_means(&call, self.given, s, key_head, self.scratch.means) };
         }
         let keys = call.keys_of(owner);
         for start in (0..keys.end).step_by(TILE) {
@@ -338,14 +333,14 @@ impl Job<'_, '_> {
         unsafe {
             self.scratch.scorer.set_part(&call, part);
             self.scratch.scorer.meet(&call, tile.start);
-            self.differentiate(tile, &part, (first..end, &seen[first..end]));
+            self.differentiate(tile, &part, first..end, &seen[first..end]);
             self.sum_over_queries(tile, first, &seen[first..end]);
-            self.sum_over_keys(tile, &part, (first..end, &seen[first..end]));
+            self.sum_over_keys(tile, &part, first..end, &seen[first..end]);
         }
     }
 
     /// Probabilities, and gradients of scores.
-    unsafe fn differentiate(&mut self, tile: &Tile, part: &Part, (rows, seen): (Range<usize>, &[u64])) {
+    unsafe fn differentiate(&mut self, tile: &Tile, part: &Part, rows: Range<usize>, seen: &[u64]) {
         let call = self.call;
         let Attention { op, run, .. } = call;
         let (scratch, size) = (&mut self.scratch, op.size);
@@ -385,7 +380,7 @@ impl Job<'_, '_> {
         // SAFETY: the caller's promise; vectors of values with a live key are transposed.
         unsafe {
             dots.with::<Wide>(run.isa, &values[..tile.live.div_ceil(LANES)]);
-            scratch.scorer.score(&call, tile, rows.clone(), (seen, &mut *softmax_grad.p));
+            scratch.scorer.score(&call, tile, rows.clone(), seen, softmax_grad.p);
             match op.relative {
                 Relative::None | Relative::Alibi | Relative::TransformerXl => softmax_grad.run(run.isa, None),
                 Relative::Buckets { max_distance } => {
@@ -433,7 +428,7 @@ impl Job<'_, '_> {
     }
 
     /// dq of the part, and what flows into R, u and v: for each query a sum over the keys that it sees.
-    unsafe fn sum_over_keys(&mut self, tile: &Tile, part: &Part, (rows, seen): (Range<usize>, &[u64])) {
+    unsafe fn sum_over_keys(&mut self, tile: &Tile, part: &Part, rows: Range<usize>, seen: &[u64]) {
         let Attention { op, run, .. } = self.call;
         let size = op.size;
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;

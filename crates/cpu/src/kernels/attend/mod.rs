@@ -65,7 +65,7 @@ pub(crate) fn has_bf16_grad(op: &AttendGrad) -> bool {
 /// has these sequences. Inputs and
 /// outputs have the shapes that the operation says, overlap nowhere, and nobody else touches them meanwhile. The batch is
 /// one that fits the graph; `run.isa` is available.
-pub(crate) unsafe fn attend((op, halves): (&Attend, bool), call: super::Call<'_>, scratch: &mut [f32]) {
+pub(crate) unsafe fn attend(op: &Attend, halves: bool, call: super::Call<'_>, scratch: &mut [f32]) {
     let super::Call { inputs, outputs, run, worker, .. } = call;
     let all = (0, run.batch.side(op.side).spans.len());
     let (first, end) = call.sequences.unwrap_or(all);
@@ -84,7 +84,7 @@ impl CpuOperation for Attend {
 
     unsafe fn run(&self, call: super::Call<'_>, scratch: &mut [f32]) {
         // SAFETY: the caller's promise.
-        unsafe { attend((self, false), call, scratch) };
+        unsafe { attend(self, false, call, scratch) };
     }
 }
 

@@ -210,14 +210,14 @@ impl Quotients<'_> {
     ///
     /// # Safety
     /// `isa` is available; `out` is valid for these writes.
-    pub unsafe fn write(&self, isa: Isa, rows: usize, (out, width): (*mut f32, usize)) {
+    pub unsafe fn write(&self, isa: Isa, rows: usize, out: *mut f32, width: usize) {
         debug_assert!(self.mixed.len() >= self.totals.len() * self.stride && self.size <= self.stride);
         // SAFETY: the caller's promise.
-        unsafe { dispatch!(isa, |L| self.on::<L>(rows, (out, width))) }
+        unsafe { dispatch!(isa, |L| self.on::<L>(rows, out, width)) }
     }
 
     #[inline(always)]
-    unsafe fn on<L: Lanes>(&self, rows: usize, (out, width): (*mut f32, usize)) {
+    unsafe fn on<L: Lanes>(&self, rows: usize, out: *mut f32, width: usize) {
         for (r, &total) in self.totals.iter().enumerate() {
             // SAFETY: the caller's promise; no more of a row is written than there is.
             unsafe {
@@ -284,7 +284,7 @@ pub(super) unsafe fn log(isa: Isa, levels: &[f32], totals: &mut [f32]) {
 ///
 /// # Safety
 /// `isa` is available; there are whole vectors of scores.
-pub(super) unsafe fn probabilities(isa: Isa, scores: &mut [f32], (level, total): (f32, f32), near: bool) {
+pub(super) unsafe fn probabilities(isa: Isa, scores: &mut [f32], level: f32, total: f32, near: bool) {
     #[inline(always)]
     unsafe fn on<L: Lanes, const NEAR: bool>(scores: &mut [f32], level: f32, total: f32) {
         for vector in scores.chunks_exact_mut(LANES) {
@@ -317,7 +317,7 @@ mod tests {
             let [exact, near] = [false, true].map(|near| {
                 let mut terms = scores.clone();
                 // SAFETY: it is available.
-                unsafe { probabilities(isa, &mut terms, (level, 1.0), near) };
+                unsafe { probabilities(isa, &mut terms, level, 1.0, near) };
                 terms
             });
             for ((x, y), score) in exact.iter().zip(&near).zip(&scores) {
@@ -325,7 +325,7 @@ mod tests {
             }
             let mut odd = [f32::NEG_INFINITY, f32::NAN, 0.0, 0.0].repeat(LANES / 4);
             // SAFETY: as above.
-            unsafe { probabilities(isa, &mut odd, (0.0, 1.0), true) };
+            unsafe { probabilities(isa, &mut odd, 0.0, 1.0, true) };
             assert!(odd[0] == 0.0 && odd[1].is_nan() && (odd[2] - 1.0).abs() < 8.5e-5, "{isa}: {odd:?}");
         }
     }

@@ -338,10 +338,10 @@ impl Mix {
             // SAFETY: the caller's promise; each tile ends within the row, the last one by its count of numbers.
             unsafe {
                 match self.size - c {
-                    64.. if L::IS_WIDE && R <= ROWS => c += self.tile::<L, B, R, 4>((i, c), rows, depth),
-                    32.. if L::IS_WIDE => c += self.tile::<L, B, R, 2>((i, c), rows, depth),
-                    16.. => c += self.tile::<L, B, R, 1>((i, c), rows, depth),
-                    _ => c += self.tail::<L, B, R>((i, c), rows, depth),
+                    64.. if L::IS_WIDE && R <= ROWS => c += self.tile::<L, B, R, 4>(i, c, rows, depth),
+                    32.. if L::IS_WIDE => c += self.tile::<L, B, R, 2>(i, c, rows, depth),
+                    16.. => c += self.tile::<L, B, R, 1>(i, c, rows, depth),
+                    _ => c += self.tail::<L, B, R>(i, c, rows, depth),
                 }
             }
         }
@@ -351,7 +351,8 @@ impl Mix {
     #[inline(always)]
     unsafe fn tile<L: Lanes, B: RowAt, const R: usize, const C: usize>(
         &self,
-        (i, c): (usize, usize),
+        i: usize,
+        c: usize,
         rows: B,
         depth: &Range<usize>,
     ) -> usize {
@@ -423,7 +424,8 @@ impl Mix {
     #[inline(always)]
     unsafe fn tail<L: Lanes, B: RowAt, const R: usize>(
         &self,
-        (i, c): (usize, usize),
+        i: usize,
+        c: usize,
         rows: B,
         depth: &Range<usize>,
     ) -> usize {

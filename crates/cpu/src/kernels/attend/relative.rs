@@ -204,9 +204,11 @@ impl<'s> Bias<'s> {
     pub unsafe fn add(
         &mut self,
         call: &Attention<'_>,
-        (part, ahead): (&Part, usize),
+        part: &Part,
+        ahead: usize,
         rows: Range<usize>,
-        (shifted, scores): (*const f32, &mut [f32]),
+        shifted: *const f32,
+        scores: &mut [f32],
     ) {
         let add = |scores: &mut [f32], line: &[f32]| {
             scores.iter_mut().zip(line).for_each(|(score, x)| *score += x);

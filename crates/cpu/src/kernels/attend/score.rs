@@ -115,7 +115,7 @@ impl<'s> Scorer<'s> {
             let mut tile = Tile::find(call, keys, head, start);
             match &mut self.amx {
                 Some(amx) => amx.load(call, &mut tile, keys, head),
-                None => tile.bring(call, keys, head, (self.transposed, self.part.count() >= COPYING_QUERIES)),
+                None => tile.bring(call, keys, head, self.transposed, self.part.count() >= COPYING_QUERIES),
             }
             tile
         }
@@ -141,21 +141,21 @@ impl<'s> Scorer<'s> {
         call: &Attention<'_>,
         tile: &Tile,
         rows: Range<usize>,
-        into: (&[u64], &mut [f32]),
+        seen: &[u64],
+        scores: &mut [f32],
     ) {
-        let (seen, scores) = into;
         if let Some(amx) = &self.amx {
             // SAFETY: the caller's promise.
-            unsafe { amx.dots(call, tile, (rows.start, rows.len()), scores) };
+            unsafe { amx.dots(call, tile, rows.clone(), scores) };
         } else {
             // SAFETY: the caller's promise.
-            unsafe { self.dots(call, tile, &rows, (vectors(seen), scores)) };
+            unsafe { self.dots(call, tile, &rows, vectors(seen), scores) };
         }
         let scores = &mut scores[..rows.len() * TILE];
         // SAFETY: the caller's promise.
         unsafe {
-            let at = (&self.part, tile.start - self.met);
-            self.bias.add(call, at, rows, (self.shifted.as_ptr(), scores));
+            let ahead = tile.start - self.met;
+            self.bias.add(call, &self.part, ahead, rows, self.shifted.as_ptr(), scores);
         }
         for (scores, &seen) in scores.chunks_exact_mut(TILE).zip(seen) {
             hide(scores, seen);
@@ -171,7 +171,8 @@ impl<'s> Scorer<'s> {
         call: &Attention<'_>,
         tile: &Tile,
         rows: &Range<usize>,
-        (vectors, scores): (Range<usize>, &mut [f32]),
+        vectors: Range<usize>,
+        scores: &mut [f32],
     ) {
         let size = call.op.size;
         let dots = Dots {

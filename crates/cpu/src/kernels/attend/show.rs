@@ -36,7 +36,8 @@ pub(super) unsafe fn attend_show(
 ) {
     let ([a, b, c, d, e, f, sums, scores], rest) = carve(scratch, lengths(call.op));
     // SAFETY: the caller's promise.
-    let mut scorer = unsafe { Scorer::new(call, [a, b, c, d, e, f], rest) };
+    let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, f], rest) };
+    let mut scratch = ShowScratch { scorer, scores, sums };
     let spans = &call.run.batch.side(call.op.side).spans;
     let cut = Cut::new(call.op, &spans.iter().map(|span| span.len), worker.count);
     let mut start = 0;
@@ -44,7 +45,7 @@ pub(super) unsafe fn attend_show(
         let keys = call.keys_of(s);
         let many = keys.end - keys.first;
         worker.share(cut.parts(call.op, span.len), |index| {
-            let part = cut.part(call.op, (s, span.len), index);
+            let part = cut.part(call.op, s, span.len, index);
             // Where the number of query r of the part and key j stands.
             let place = |r: usize, j: usize| {
                 let (h, i) = part.place(r);
@@ -60,10 +61,19 @@ pub(super) unsafe fn attend_show(
                 (keys.first..keys.end).for_each(|j| unsafe { place(r, j).write(unseen) });
             }
             // SAFETY: the caller's promise; parts are disjoint.
-            unsafe { show(call, op.shown, (&mut scorer, scores, sums), (part, place)) };
+            unsafe { show(call, op.shown, &mut scratch, part, place) };
         });
         start += span.len * many;
     }
+}
+
+/// What a worker computes with.
+struct ShowScratch<'s> {
+    scorer: Scorer<'s>,
+    /// Of a few queries and a tile.
+    scores: &'s mut [f32],
+    /// Of the terms of each query of a part, `[queries, 16]`.
+    sums: &'s mut [f32],
 }
 
 /// Writes what the queries of `part` see.
@@ -73,9 +83,11 @@ pub(super) unsafe fn attend_show(
 unsafe fn show(
     call: &Attention<'_>,
     shown: Shown,
-    (scorer, scores, sums): (&mut Scorer<'_>, &mut [f32], &mut [f32]),
-    (part, place): (Part, impl Fn(usize, usize) -> *mut f32),
+    scratch: &mut ShowScratch<'_>,
+    part: Part,
+    place: impl Fn(usize, usize) -> *mut f32,
 ) {
+    let ShowScratch { scorer, scores, sums } = scratch;
     let (isa, near) = (call.run.isa, call.is_near());
     let (mut levels, mut totals) = ([f32::NEG_INFINITY; QUERIES], [0.0; QUERIES]);
     // SAFETY: the caller's promise, and the planner picked an instruction set of this machine.
@@ -93,7 +105,7 @@ unsafe fn show(
             for ((r, seen), numbers) in few.rows.zip(few.seen).zip(few.scores.chunks_exact_mut(TILE)) {
                 match shown {
                     Shown::Scores => {}
-                    Shown::Probabilities => probabilities(isa, numbers, (levels[r], totals[r]), near),
+                    Shown::Probabilities => probabilities(isa, numbers, levels[r], totals[r], near),
                 }
                 for (bit, &number) in numbers.iter().enumerate().filter(|(bit, _)| *seen >> bit & 1 == 1) {
                     place(r, few.tile.start + bit).write(number);

@@ -73,7 +73,9 @@ impl SoftmaxGrad<'_> {
 /// `isa` is available; both hold as many rows as `out`, of `size` numbers.
 pub(super) unsafe fn dot_rows(
     isa: Isa,
-    (a, b, stride): (*const f32, *const f32, usize),
+    a: *const f32,
+    b: *const f32,
+    stride: usize,
     size: usize,
     out: &mut [f32],
 ) {

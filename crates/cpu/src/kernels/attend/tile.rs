@@ -135,7 +135,8 @@ impl Tile {
         call: &Attention<'_>,
         keys: &KeySpan,
         head: usize,
-        (near, many): (&mut [f32], bool),
+        near: &mut [f32],
+        many: bool,
     ) {
         let Attention { op, inputs, run, .. } = *call;
         let (turned, values) = near.split_at_mut(TILE * op.size);

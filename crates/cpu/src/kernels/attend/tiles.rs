@@ -237,17 +237,12 @@ impl<'s> AmxScratch<'s> {
         }
     }
 
-    /// The scores of the queries from `first` on, in whole blocks of sixteen, `[rows, 64]`.
+    /// The scores of these queries of the part, in whole blocks of sixteen, `[rows, 64]`.
     ///
     /// # Safety
     /// The tile is loaded; `scores` has room for whole blocks.
-    pub unsafe fn dots(
-        &self,
-        call: &Attention<'_>,
-        tile: &Tile,
-        (first, count): (usize, usize),
-        scores: &mut [f32],
-    ) {
+    pub unsafe fn dots(&self, call: &Attention<'_>, tile: &Tile, rows: Range<usize>, scores: &mut [f32]) {
+        let (first, count) = (rows.start, rows.len());
         let (words, steps) = (depth(call.op.size) / 2, depth(call.op.size) / DEPTH);
         if self.shape == Queries::Single {
             let pages = &tile.keys[..tile.live.div_ceil(PAGE)];
@@ -290,7 +285,7 @@ impl Gathered<'_> {
     ///
     /// # Safety
     /// The scorer has taken the registers, for `shape`.
-    pub unsafe fn add(&mut self, call: &Attention<'_>, met: &Met<'_>, (shape, terms): (Queries, &mut [f32])) {
+    pub unsafe fn add(&mut self, call: &Attention<'_>, met: &Met<'_>, shape: Queries, terms: &mut [f32]) {
         let panels = call.op.size.div_ceil(LANES);
         debug_assert!(terms.len() >= self::terms() && self.mixed.len() >= met.rows.len() * self.stride);
         let mut pages = [std::ptr::null(); TILES * VECTORS];

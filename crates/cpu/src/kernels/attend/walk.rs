@@ -8,7 +8,7 @@ use glassformer_graph::Span;
 use glassformer_graph::ops::{Attend, Keys, Reach, Relative, Which};
 
 use super::form::Form;
-use super::mask::{Mask, SequenceMask, TILE, is_uniform, seen_tiles, vectors};
+use super::mask::{Mask, SeenTile, SequenceMask, TILE, is_uniform, seen_tiles, vectors};
 use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::score::Scorer;
 use super::tile::{Attention, Part, Tile, VECTORS, group};
@@ -48,9 +48,9 @@ impl Cut {
         rows.div_ceil(self.rows) * op.key_heads * self.pieces
     }
 
-    /// Part `index` of sequence `sequence`, which has so many rows. Where rows look back, the last ones come first, since they
+    /// Part `index` of sequence `sequence`, which has `rows` rows. Where rows look back, the last ones come first, since they
     /// have the most to do.
-    pub fn part(&self, op: &Attend, (sequence, rows): (usize, usize), index: usize) -> Part {
+    pub fn part(&self, op: &Attend, sequence: usize, rows: usize, index: usize) -> Part {
         let (rest, piece) = (index / self.pieces, index % self.pieces);
         let (block, key_head) = (rest / op.key_heads, rest % op.key_heads);
         let block = match op.reach {
@@ -139,8 +139,9 @@ impl<'s> Masks<'s> {
         Self { of_rows, same }
     }
 
-    /// What these queries of the part see of the tile from `start`.
-    fn bits(&self, part: &Part, rows: Range<usize>, (start, globals): (usize, u64), seen: &mut [u64]) {
+    /// What these queries of the part see of a tile.
+    fn bits(&self, part: &Part, rows: Range<usize>, tile: SeenTile, seen: &mut [u64]) {
+        let SeenTile { start, globals } = tile;
         if self.same {
             return seen.fill(self.of_rows[0].bits(start, globals));
         }
@@ -169,7 +170,8 @@ impl Scorer<'_> {
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
         let few = if self.amx().is_some() { TILE_QUERIES_BF16 } else { TILE_QUERIES };
-        for (start, globals) in seen_tiles(&scene, masks.of_rows) {
+        for seen_tile in seen_tiles(&scene, masks.of_rows) {
+            let start = seen_tile.start;
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(call, &keys, part.head / group(call.op), start) };
             // SAFETY: the caller's promise.
@@ -178,10 +180,10 @@ impl Scorer<'_> {
                 let rows = from..part.count().min(from + few);
                 let mut seen = [0; MOST];
                 let seen = &mut seen[..rows.len()];
-                masks.bits(&part, rows.clone(), (start, globals), seen);
+                masks.bits(&part, rows.clone(), seen_tile, seen);
                 if seen.iter().any(|&bits| bits != 0) {
                     // SAFETY: the scorer has met the tile.
-                    unsafe { self.score(call, &tile, rows.clone(), (seen, scores)) };
+                    unsafe { self.score(call, &tile, rows.clone(), seen, scores) };
                     let scores = &mut scores[..rows.len() * TILE];
                     each(Few { tile: &tile, rows, seen, scores });
                 }
@@ -208,10 +210,10 @@ impl Scorer<'_> {
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
         let mut left = seen_tiles(&scene, masks.of_rows).peekable();
-        while let Some(&(start, _)) = left.peek() {
+        while let Some(&SeenTile { start, .. }) = left.peek() {
             let first = start - start % STRETCH;
-            let (mut found, mut tiles, mut count) = ([(0, 0); TILES], [Tile::NOWHERE; TILES], 0);
-            while let Some(next) = left.next_if(|&(start, _)| start < first + STRETCH) {
+            let (mut found, mut tiles, mut count) = ([SeenTile::default(); TILES], [Tile::NOWHERE; TILES], 0);
+            while let Some(next) = left.next_if(|tile| tile.start < first + STRETCH) {
                 found[count] = next;
                 count += 1;
             }
@@ -238,9 +240,9 @@ impl Scorer<'_> {
                     // SAFETY: the caller's promise; the scorer has met the stretch.
                     unsafe {
                         if tiles[n].live == 0 {
-                            tiles[n] = self.load(call, &keys, part.head / group(call.op), found[n].0);
+                            tiles[n] = self.load(call, &keys, part.head / group(call.op), found[n].start);
                         }
-                        self.score(call, &tiles[n], rows.clone(), (&bits[n][..rows.len()], scores));
+                        self.score(call, &tiles[n], rows.clone(), &bits[n][..rows.len()], scores);
                     }
                 }
                 each(Met { tiles: &tiles[..count], rows, seen, scores });

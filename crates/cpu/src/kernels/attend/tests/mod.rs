@@ -191,7 +191,7 @@ fn run(kernel: &Kernel, inputs: &[Numbers], batch: &Batch<'_>, state: &mut State
             let (inputs, outputs) = (&inputs[..], &outputs[..]);
             let call = Call { inputs, outputs, first: 0, sequences: None, run: &run, worker };
             match kernel {
-                Kernel::Attend(op) => super::attend((op, false), call, &mut scratch),
+                Kernel::Attend(op) => super::attend(op, false, call, &mut scratch),
                 Kernel::Grad(op) => op.run(call, &mut scratch),
                 Kernel::Show(op) => op.run(call, &mut scratch),
                 Kernel::Store(op) => op.run(call, &mut scratch),
