@@ -89,8 +89,13 @@ unsafe impl Send for PagesAt<'_> {}
 // SAFETY: as above.
 unsafe impl Sync for PagesAt<'_> {}
 
-/// Where the keys of a head begin in a page, and where its values do in `f32`.
-pub(crate) type KeysAndValues = (*mut f32, *mut f32);
+/// Where the keys and the values of a head begin in a page.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeysAndValues {
+    pub keys: *mut f32,
+    /// Those of `f32`; other forms may have them elsewhere.
+    pub values: *mut f32,
+}
 
 impl PagesAt<'_> {
     /// The type of the numbers.
@@ -114,7 +119,7 @@ impl PagesAt<'_> {
         let PageFormat { layout, offsets, words } = self.format;
         let Slot { heads, size } = layout.slots()[slot];
         let keys = self.data.wrapping_add(page * words + offsets[slot] + head * size * PAGE);
-        (keys, keys.wrapping_add(heads * size * PAGE))
+        KeysAndValues { keys, values: keys.wrapping_add(heads * size * PAGE) }
     }
 }
 
@@ -141,7 +146,8 @@ mod tests {
         let mut memory = PageMemory::default();
         memory.prepare(&mut book).expect("it is small");
         let pages = memory.at(&book);
-        let offset = |at: KeysAndValues| [at.0, at.1].map(|at| (at as usize - pages.data as usize) / 4);
+        let offset =
+            |at: KeysAndValues| [at.keys, at.values].map(|at| (at as usize - pages.data as usize) / 4);
         let first = 22 * PAGE * book.page(table, 0);
         assert_eq!(offset(pages.find(table, 0, 0, 0)), [first, first + 8 * PAGE]);
         assert_eq!(offset(pages.find(table, 0, 0, 1)), [first + 4 * PAGE, first + 12 * PAGE]);

@@ -10,10 +10,12 @@
 
 use glassformer_graph::PAGE;
 
+use super::tile::HeadRows;
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::bf16::{pack_pairs, pair_bits};
 use crate::lanes::{LANES, Lanes};
+use crate::pages::KeysAndValues;
 
 /// Words of a page of keys.
 fn key_words(size: usize) -> usize {
@@ -25,41 +27,31 @@ fn value_words(size: usize, count: usize) -> usize {
     count.div_ceil(2) * size
 }
 
-/// Where a page of values is, if its keys are at `keys` and the page of wide values at `values`.
-pub(super) fn values_at(size: usize, keys: *mut f32, values: *mut f32) -> *mut f32 {
+/// Where the values of a page are: behind its keys where both have room.
+pub(super) fn values_at(size: usize, page: KeysAndValues) -> *mut f32 {
     if key_words(size) + value_words(size, PAGE) <= size * PAGE {
-        keys.wrapping_add(key_words(size))
+        page.keys.wrapping_add(key_words(size))
     } else {
-        values
+        page.values
     }
 }
 
-/// Writes rows `first..first + count` of a page, whose keys and values are `stride` apart.
+/// Writes keys and values to a page, as many of each, from row `first` on.
 ///
 /// # Safety
 /// `isa` is available; keys and values are valid for reads, the page for writes; nobody else uses it.
-pub(super) unsafe fn store(
-    isa: Isa,
-    size: usize,
-    place: (usize, usize),
-    (k, v, stride): (*const f32, *const f32, usize),
-    (keys, values): (*mut f32, *mut f32),
-) {
-    let values = values_at(size, keys, values);
+pub(super) unsafe fn store(isa: Isa, keys: HeadRows, values: HeadRows, first: usize, page: KeysAndValues) {
+    let to = values_at(values.size, page);
     // SAFETY: the caller's promise.
     unsafe {
-        dispatch!(isa, |L| store_keys::<L>((k, stride), size, place, keys));
-        dispatch!(isa, |L| store_values::<L>((v, stride), size, place, values));
+        dispatch!(isa, |L| store_keys::<L>(keys, first, page.keys));
+        dispatch!(isa, |L| store_values::<L>(values, first, to));
     }
 }
 
 #[inline(always)]
-unsafe fn store_keys<L: Lanes>(
-    (k, stride): (*const f32, usize),
-    size: usize,
-    (first, count): (usize, usize),
-    keys: *mut f32,
-) {
+unsafe fn store_keys<L: Lanes>(rows: HeadRows, first: usize, keys: *mut f32) {
+    let HeadRows { start, stride, count, size } = rows;
     // SAFETY: the caller's promise; of an odd number of numbers, the last has a zero beside it.
     unsafe {
         if count == PAGE {
@@ -67,7 +59,7 @@ unsafe fn store_keys<L: Lanes>(
             for d in (0..size).step_by(LANES) {
                 let some = (size - d).min(LANES);
                 transposed[some * LANES..].fill(0.0);
-                L::transpose(k.add(d), stride as isize, 0..PAGE, some, transposed.as_mut_ptr());
+                L::transpose(start.add(d), stride as isize, 0..PAGE, some, transposed.as_mut_ptr());
                 for (pair, both) in transposed.chunks_exact(2 * LANES).take(some.div_ceil(2)).enumerate() {
                     let (lower, upper) = (L::load(both.as_ptr()), L::load(both.as_ptr().add(LANES)));
                     pack_pairs(lower, upper).store(keys.add((d / 2 + pair) * PAGE));
@@ -76,7 +68,7 @@ unsafe fn store_keys<L: Lanes>(
             return;
         }
         for i in 0..count {
-            let key = k.add(i * stride);
+            let key = start.add(i * stride);
             for d in (0..size).step_by(2) {
                 let upper = if d + 1 < size { *key.add(d + 1) } else { 0.0 };
                 *keys.add(d / 2 * PAGE + first + i) = f32::from_bits(pair_bits(*key.add(d), upper));
@@ -86,16 +78,12 @@ unsafe fn store_keys<L: Lanes>(
 }
 
 #[inline(always)]
-unsafe fn store_values<L: Lanes>(
-    (v, stride): (*const f32, usize),
-    size: usize,
-    (first, count): (usize, usize),
-    values: *mut f32,
-) {
+unsafe fn store_values<L: Lanes>(rows: HeadRows, first: usize, values: *mut f32) {
+    let HeadRows { start, stride, count, size } = rows;
     let mut j = first;
     while j < first + count {
-        let row = v.wrapping_add((j - first) * stride);
-        let both = j % 2 == 0 && j + 1 < first + count;
+        let row = start.wrapping_add((j - first) * stride);
+        let both = j.is_multiple_of(2) && j + 1 < first + count;
         for c in (0..size).step_by(LANES) {
             let some = (size - c).min(LANES);
             // SAFETY: the caller's promise; no more than `some` numbers or words are touched.
@@ -104,7 +92,7 @@ unsafe fn store_values<L: Lanes>(
                 let value = L::load_first(row.add(c), some);
                 let pair = if both {
                     pack_pairs(value, L::load_first(row.add(stride + c), some))
-                } else if j % 2 == 0 {
+                } else if j.is_multiple_of(2) {
                     pack_pairs(value, L::zero())
                 } else {
                     let [lower, _] = L::load_first(line, some).unpack_bf16();
@@ -121,11 +109,11 @@ unsafe fn store_values<L: Lanes>(
 ///
 /// # Safety
 /// `from` is a page that [`store`] wrote, `to` one that nobody else uses.
-pub(super) unsafe fn copy(size: usize, count: usize, from: (*mut f32, *mut f32), to: (*mut f32, *mut f32)) {
-    let [from_values, to_values] = [from, to].map(|(keys, values)| values_at(size, keys, values));
+pub(super) unsafe fn copy(size: usize, count: usize, from: KeysAndValues, to: KeysAndValues) {
+    let [from_values, to_values] = [from, to].map(|page| values_at(size, page));
     // SAFETY: the caller's promise.
     unsafe {
-        to.0.copy_from_nonoverlapping(from.0, key_words(size));
+        to.keys.copy_from_nonoverlapping(from.keys, key_words(size));
         to_values.copy_from_nonoverlapping(from_values, value_words(size, count));
     }
 }
@@ -134,17 +122,12 @@ pub(super) unsafe fn copy(size: usize, count: usize, from: (*mut f32, *mut f32),
 ///
 /// # Safety
 /// `isa` is available; the page is valid for reads, and both for writes.
-pub(super) unsafe fn widen(
-    isa: Isa,
-    size: usize,
-    (keys, values): (*const f32, *const f32),
-    to: (*mut f32, *mut f32),
-) {
+pub(super) unsafe fn widen(isa: Isa, size: usize, keys: *const f32, values: *const f32, to: KeysAndValues) {
     // SAFETY: the caller's promise.
     unsafe {
         // Of an odd number of numbers, the last of a key has no neighbour.
-        dispatch!(isa, |L| apart::<L>(keys, PAGE, size, to.0));
-        dispatch!(isa, |L| apart::<L>(values, size, PAGE, to.1));
+        dispatch!(isa, |L| apart::<L>(keys, PAGE, size, to.keys));
+        dispatch!(isa, |L| apart::<L>(values, size, PAGE, to.values));
     }
 }
 

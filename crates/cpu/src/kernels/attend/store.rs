@@ -5,12 +5,13 @@ use glassformer_graph::{PAGE, Slot, Span};
 
 use super::form::Form;
 use super::machine::Machine;
+use super::tile::HeadRows;
 use super::walk::share;
 use super::{bf16, tiles};
 use crate::context::{Block, Context};
 use crate::dispatch;
 use crate::isa::Isa;
-use crate::pages::PagesAt;
+use crate::pages::{KeysAndValues, PagesAt};
 use crate::team::Worker;
 
 /// See [`super::store`].
@@ -27,7 +28,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
         worker.share(spans.len(), |s| {
             for head in 0..heads {
                 // SAFETY: the caller's promise; a page is one worker's.
-                unsafe { take_over(op, &spans[s], head, (pages, form)) };
+                unsafe { take_over(op, &spans[s], head, pages, form) };
             }
         });
         // Where rows come from, others may be written next.
@@ -43,14 +44,18 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
         for head in 0..heads {
             // SAFETY: the pages were reserved for rows up to the span's end; the inputs have these rows.
             unsafe {
-                let (keys, values) = pages.find(span.table, begin, op.slot, head);
-                let [k, v] = [k, v].map(|x| x.data.add(at + head * size).cast_const());
-                let from = (k, v, heads * size);
-                let place = (rows.start - begin, rows.len());
+                let page = pages.find(span.table, begin, op.slot, head);
+                let [keys, values] = [k, v].map(|x| HeadRows {
+                    start: x.data.add(at + head * size),
+                    stride: heads * size,
+                    count: rows.len(),
+                    size,
+                });
+                let first = rows.start - begin;
                 match form {
-                    Form::F32 => store_wide(run.isa, size, place, from, (keys, values)),
-                    Form::Bf16 => bf16::store(run.isa, size, place, from, (keys, values)),
-                    Form::Tiles => tiles::store(size, place, from, (keys, values)),
+                    Form::F32 => store_wide(run.isa, keys, values, first, page),
+                    Form::Bf16 => bf16::store(run.isa, keys, values, first, page),
+                    Form::Tiles => tiles::store(keys, values, first, page),
                 }
             }
         }
@@ -61,7 +66,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
 ///
 /// # Safety
 /// The pages are valid, the one that the span goes on in for writes; nobody else uses that, or writes the other.
-unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, form): (PagesAt<'_>, Form)) {
+unsafe fn take_over(op: &Store, span: &Span, head: usize, pages: PagesAt<'_>, form: Form) {
     let Some(from) = pages.before(span.table, op.slot, head) else { return };
     let (size, count) = (op.heads.size, span.past % PAGE);
     let to = pages.find(span.table, span.past, op.slot, head);
@@ -70,8 +75,8 @@ unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, form): (PagesA
         match form {
             Form::F32 => {
                 // Each number of sixteen keys, and with it what is none of these: one long copy, where there would be many short ones.
-                to.0.copy_from_nonoverlapping(from.0, size * PAGE);
-                to.1.copy_from_nonoverlapping(from.1, count * size);
+                to.keys.copy_from_nonoverlapping(from.keys, size * PAGE);
+                to.values.copy_from_nonoverlapping(from.values, count * size);
             }
             Form::Bf16 => bf16::copy(size, count, from, to),
             Form::Tiles => tiles::copy(size, count, from, to),
@@ -79,30 +84,26 @@ unsafe fn take_over(op: &Store, span: &Span, head: usize, (pages, form): (PagesA
     }
 }
 
-/// Writes rows `first..first + count` of a page, whose keys and values are `stride` apart.
+/// Writes keys and values to a page, as many of each, from row `first` on.
 ///
 /// # Safety
 /// Keys and values are valid for reads, the page for writes; nobody else uses it.
-unsafe fn store_wide(
-    isa: Isa,
-    size: usize,
-    (first, count): (usize, usize),
-    (k, v, stride): (*const f32, *const f32, usize),
-    (keys, values): (*mut f32, *mut f32),
-) {
+unsafe fn store_wide(isa: Isa, keys: HeadRows, values: HeadRows, first: usize, page: KeysAndValues) {
+    let HeadRows { count, size, .. } = keys;
     // SAFETY: the caller's promise.
     unsafe {
         if count == PAGE {
-            dispatch!(isa, |L| L::turn(k, stride as isize, 0..PAGE, size, keys));
+            dispatch!(isa, |L| L::turn(keys.start, keys.stride as isize, 0..PAGE, size, page.keys));
         } else {
             for i in 0..count {
                 for d in 0..size {
-                    *keys.add(d * PAGE + first + i) = *k.add(i * stride + d);
+                    *page.keys.add(d * PAGE + first + i) = *keys.start.add(i * keys.stride + d);
                 }
             }
         }
         for i in 0..count {
-            values.add((first + i) * size).copy_from_nonoverlapping(v.add(i * stride), size);
+            let row = values.start.add(i * values.stride);
+            page.values.add((first + i) * size).copy_from_nonoverlapping(row, size);
         }
     }
 }

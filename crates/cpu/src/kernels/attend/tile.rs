@@ -13,6 +13,7 @@ use super::product::Paged;
 use crate::context::{Block, Context};
 use crate::dispatch;
 use crate::lanes::LANES;
+use crate::pages::KeysAndValues;
 
 /// Vectors of keys in a tile.
 pub(super) const VECTORS: usize = TILE / LANES;
@@ -79,6 +80,19 @@ impl Part {
     }
 }
 
+/// Some rows of one head: queries, keys or values.
+#[derive(Clone, Copy)]
+pub(super) struct HeadRows {
+    /// The first.
+    pub start: *const f32,
+    /// From a row to the next.
+    pub stride: usize,
+    /// How many there are.
+    pub count: usize,
+    /// The numbers of each.
+    pub size: usize,
+}
+
 /// Sixty-four keys and values of one key head.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {
@@ -118,9 +132,9 @@ impl Tile {
         tile.bf16 = Form::of(run, op) == Form::Bf16;
         for v in 0..live.div_ceil(LANES) {
             let j = start + v * LANES;
-            let (keys, wide) = pages.find(keys.place, j, slot, head);
-            let values = if tile.bf16 { bf16::values_at(op.size, keys, wide) } else { wide };
-            (tile.keys[v], tile.values.0[v]) = (keys, values);
+            let page = pages.find(keys.place, j, slot, head);
+            let values = if tile.bf16 { bf16::values_at(op.size, page) } else { page.values };
+            (tile.keys[v], tile.values.0[v]) = (page.keys, values);
         }
         tile
     }
@@ -187,10 +201,10 @@ impl Tile {
         let size = call.op.size;
         let places = keys.chunks_exact_mut(LANES * size).zip(values.chunks_exact_mut(LANES * size));
         for (v, (keys, values)) in places.take(self.live.div_ceil(LANES)).enumerate() {
-            let to = (keys.as_mut_ptr(), values.as_mut_ptr());
+            let to = KeysAndValues { keys: keys.as_mut_ptr(), values: values.as_mut_ptr() };
             // SAFETY: the caller's promise.
-            unsafe { bf16::widen(call.run.isa, size, (self.keys[v], self.values.0[v]), to) };
-            (self.keys[v], self.values.0[v]) = (to.0, to.1);
+            unsafe { bf16::widen(call.run.isa, size, self.keys[v], self.values.0[v], to) };
+            (self.keys[v], self.values.0[v]) = (to.keys, to.values);
         }
         self.bf16 = false;
     }

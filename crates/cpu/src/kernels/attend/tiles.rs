@@ -21,10 +21,11 @@ use glassformer_graph::ops::{Attend, KeySpan, Keys};
 use super::form::{Form, may_be_stored};
 use super::mask::TILE;
 use super::meet::{BLOCK, Met, STRETCH, TILES};
-use super::tile::{Attention, Part, Tile, VECTORS, group};
+use super::tile::{Attention, HeadRows, Part, Tile, VECTORS, group};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};
+use crate::pages::KeysAndValues;
 
 #[cfg_attr(target_arch = "x86_64", path = "tiles/amx.rs")]
 #[cfg_attr(not(target_arch = "x86_64"), path = "tiles/none.rs")]
@@ -52,13 +53,12 @@ fn value_words(size: usize) -> usize {
     size.div_ceil(LANES) * PANEL
 }
 
-/// Where a page of values is, if its keys are at `keys` and the page of wide values at `values`: together they are read
-/// together.
-pub(super) fn values_at(size: usize, keys: *mut f32, values: *mut f32) -> *mut f32 {
+/// Where the values of a page are: behind its keys where both have room, since they are read together.
+pub(super) fn values_at(size: usize, page: KeysAndValues) -> *mut f32 {
     if key_words(size) + value_words(size) <= size * PAGE {
-        keys.wrapping_add(key_words(size))
+        page.keys.wrapping_add(key_words(size))
     } else {
-        values
+        page.values
     }
 }
 
@@ -102,8 +102,8 @@ pub(super) fn length(op: &Attend, queries: usize) -> usize {
 pub(super) struct AmxScratch<'s> {
     /// The queries of the part times the scale, `[queries, depth / 2]`.
     queries: &'s mut [f32],
-    /// Where they are already, row by row, and how far apart: then a last block that is not whole is all that was copied.
-    rows: Option<(*const f32, usize)>,
+    /// Where they are already, row by row: then a last block that is not whole is all that was copied.
+    rows: Option<HeadRows>,
     /// Which registers there are.
     pub shape: Queries,
     /// Pages of a stretch, transposed, or packed from rows.
@@ -135,8 +135,10 @@ impl<'s> AmxScratch<'s> {
 
     /// Takes the queries of a part, `[count, size]`.
     pub fn set_queries(&mut self, call: &Attention<'_>, part: &Part, queries: &[f32]) {
+        let (start, size) = (queries.as_ptr(), call.op.size);
+        let rows = HeadRows { start, stride: size, count: part.count(), size };
         // SAFETY: there are as many queries, of so many numbers.
-        unsafe { self.round_queries((queries.as_ptr(), call.op.size), call, 0..part.count()) };
+        unsafe { self.round_queries(rows, call, 0) };
     }
 
     /// Takes the queries of a part from where they are, the part's first row being this row of the input.
@@ -148,43 +150,38 @@ impl<'s> AmxScratch<'s> {
         self.rows = None;
         for head in 0..part.heads {
             let at = first * inputs[0].width + place_of(call, part.head + head);
+            let start = inputs[0].data.wrapping_add(at);
+            let rows = HeadRows { start, stride: inputs[0].width, count: part.rows, size: op.size };
             if call.halves {
                 let words = depth(op.size) / 2;
-                let from = inputs[0].data.wrapping_add(at);
                 let mut there = 0;
                 if part.heads == 1 {
-                    self.rows = Some((from, inputs[0].width));
+                    self.rows = Some(rows);
                     there = part.rows / BLOCK * BLOCK;
                 }
                 let to = &mut self.queries[head * part.rows * words..];
                 for (row, to) in to.chunks_exact_mut(words).take(part.rows).enumerate().skip(there) {
                     // SAFETY: the caller's promise; a query has so many words.
                     unsafe {
-                        to.as_mut_ptr().copy_from_nonoverlapping(from.add(row * inputs[0].width), words);
+                        to.as_mut_ptr().copy_from_nonoverlapping(start.add(row * rows.stride), words);
                     };
                 }
                 continue;
             }
-            let from = (inputs[0].data.wrapping_add(at).cast_const(), inputs[0].width);
             // SAFETY: the caller's promise.
-            unsafe { self.round_queries(from, call, head * part.rows..(head + 1) * part.rows) };
+            unsafe { self.round_queries(rows, call, head * part.rows) };
         }
     }
 
-    /// Quantizes so many queries, which are `stride` apart, to these places.
+    /// Quantizes some queries, which become those of the part from `first` on.
     ///
     /// # Safety
     /// They are valid for reads.
-    unsafe fn round_queries(
-        &mut self,
-        from: (*const f32, usize),
-        call: &Attention<'_>,
-        places: Range<usize>,
-    ) {
-        let words = depth(call.op.size) / 2;
-        let to = &mut self.queries[places.start * words..places.end * words];
+    unsafe fn round_queries(&mut self, rows: HeadRows, call: &Attention<'_>, first: usize) {
+        let words = depth(rows.size) / 2;
+        let to = &mut self.queries[first * words..(first + rows.count) * words];
         // SAFETY: the caller's promise.
-        unsafe { pack_rows(from, (places.len(), call.op.size), call.op.scale, to) };
+        unsafe { pack_rows(rows, call.op.scale, to) };
     }
 
     /// Brings the keys and values of `tile` into the form in which they are multiplied, at its place of the stretch.
@@ -198,39 +195,39 @@ impl<'s> AmxScratch<'s> {
             let k = &mut self.keys[(nth + v) * key_words(op.size)..];
             let v_ = &mut self.values[(nth + v) * value_words(op.size)..];
             let Keys::Rows(_) = op.keys else {
-                let stored = (tile.keys[v].cast_mut(), tile.values.0[v].cast_mut());
-                tile.values.0[v] = values_at(op.size, stored.0, stored.1);
+                let (keys, values) = (tile.keys[v].cast_mut(), tile.values.0[v].cast_mut());
+                tile.values.0[v] = values_at(op.size, KeysAndValues { keys, values });
                 if self.shape != Queries::Single {
+                    let stride = depth(op.size) / 2;
+                    let keys = HeadRows { start: keys, stride, count: PAGE, size: op.size };
                     // SAFETY: a page that holds one of the sequence's keys is there as a whole.
-                    let words = depth(op.size) / 2;
-                    // SAFETY: as above.
-                    unsafe { transpose_keys(run.isa, (tile.keys[v], words, PAGE), op.size, k) };
+                    unsafe { transpose_keys(run.isa, keys, k) };
                     tile.keys[v] = k.as_ptr();
                 }
                 continue;
             };
-            let (j, width, pages) = (tile.start + v * LANES, inputs[1].width, self.shape.pages());
-            let count = keys.end - j;
-            let at = (keys.place + j) * width + place_of(call, head);
+            let (j, stride, pages) = (tile.start + v * LANES, inputs[1].width, self.shape.pages());
+            let (count, size) = (keys.end - j, op.size);
+            let at = (keys.place + j) * stride + place_of(call, head);
             debug_assert!(
                 k.len() >= key_words(op.size) && v_.len() >= (pages - v % pages) * value_words(op.size)
             );
             // SAFETY: keys up to the sequence's end are rows of both inputs.
             unsafe {
-                let (keys, values) = (inputs[1].data.add(at), inputs[2].data.add(at));
+                let keys = HeadRows { start: inputs[1].data.add(at), stride, count: count.min(PAGE), size };
+                let count = count.min(pages * PAGE);
+                let values = HeadRows { start: inputs[2].data.add(at), stride, count, size };
                 if call.halves {
-                    transpose_keys(run.isa, (keys, width, count.min(PAGE)), op.size, k);
+                    transpose_keys(run.isa, keys, k);
                     if v % pages == 0 {
-                        let count = count.min(pages * PAGE);
-                        machine::pair_values((values, width, count), (op.size, pages), v_.as_mut_ptr());
+                        machine::pair_values(values, pages, v_.as_mut_ptr());
                     }
                     (tile.keys[v], tile.values.0[v]) = (k.as_ptr(), v_.as_ptr());
                     continue;
                 }
-                machine::pack_keys((keys, width, count.min(PAGE)), op.size, 1.0, k.as_mut_ptr());
+                machine::pack_keys(keys, 1.0, k.as_mut_ptr());
                 if v % pages == 0 {
-                    let count = count.min(pages * PAGE);
-                    machine::pack_values((values, width, count), (op.size, pages), 1.0, v_.as_mut_ptr());
+                    machine::pack_values(values, pages, 1.0, v_.as_mut_ptr());
                 }
             }
             (tile.keys[v], tile.values.0[v]) = (k.as_ptr(), v_.as_ptr());
@@ -253,17 +250,29 @@ impl<'s> AmxScratch<'s> {
         // A page that is not there gives scores that nobody sees.
         let keys = tile.keys.map(|keys| if keys.is_null() { tile.keys[0] } else { keys });
         for block in (0..count).step_by(BLOCK) {
-            let queries = match self.rows {
-                Some((from, stride)) if block + BLOCK <= count => {
-                    (from.wrapping_add((first + block) * stride), stride)
+            let (queries, stride) = match self.rows {
+                Some(HeadRows { start, stride, .. }) if block + BLOCK <= count => {
+                    (start.wrapping_add((first + block) * stride), stride)
                 }
                 _ => (self.queries[(first + block) * words..].as_ptr(), words),
             };
             let out = scores[block * TILE..][..BLOCK * TILE].as_mut_ptr();
             // SAFETY: the caller's promise; the scratch has the registers.
-            unsafe { self.registers.dots(queries, keys, steps, out) };
+            unsafe { self.registers.dots(queries, stride, keys, steps, out) };
         }
     }
+}
+
+/// Mixtures that terms times values are added to.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))] // no machine reads it
+#[derive(Clone, Copy)]
+struct Mixtures {
+    /// The first.
+    start: *mut f32,
+    /// From one to the next.
+    stride: usize,
+    /// Whether they begin here: then they are anything.
+    fresh: bool,
 }
 
 /// What a block of queries has gathered so far.
@@ -301,10 +310,10 @@ impl Gathered<'_> {
                 values: &pages[first..met.seen.end],
                 pages: shape.pages(),
             };
-            let mixed = (self.mixed.as_mut_ptr(), self.stride);
+            let mixed = Mixtures { start: self.mixed.as_mut_ptr(), stride: self.stride, fresh: self.fresh };
             match shape {
-                Queries::Single => machine::mix_of_one(&from, (mixed.0, self.fresh), panels),
-                Queries::Blocks | Queries::Deep => machine::mix(&from, (mixed, self.fresh), panels),
+                Queries::Single => machine::mix_of_one(&from, mixed, panels),
+                Queries::Blocks | Queries::Deep => machine::mix(&from, mixed, panels),
             }
         }
     }
@@ -315,20 +324,15 @@ pub(super) const fn terms() -> usize {
     BLOCK * TERMS
 }
 
-/// So many rows of `size` numbers, `stride` apart, times `scale`: `[rows, depth / 2]` words.
+/// Some rows times `scale`: `[rows, depth / 2]` words.
 ///
 /// # Safety
 /// The machine has AMX; the rows are valid for reads.
-pub(super) unsafe fn pack_rows(
-    from: (*const f32, usize),
-    (rows, size): (usize, usize),
-    scale: f32,
-    to: &mut [f32],
-) {
-    let words = depth(size) / 2;
-    debug_assert!(to.len() >= rows * words);
+pub(super) unsafe fn pack_rows(rows: HeadRows, scale: f32, to: &mut [f32]) {
+    let words = depth(rows.size) / 2;
+    debug_assert!(to.len() >= rows.count * words);
     // SAFETY: the caller's promise; there are as many words as the rows need.
-    unsafe { machine::quantize_rows(from, (rows, size), scale, (to.as_mut_ptr(), words)) };
+    unsafe { machine::quantize_rows(rows, scale, to.as_mut_ptr(), words) };
 }
 
 /// Where head number `head` begins in a row, in words.
@@ -337,47 +341,39 @@ fn place_of(call: &Attention<'_>, head: usize) -> usize {
     if call.halves { at / 2 } else { at }
 }
 
-/// So many low-precision keys, which are `stride` words apart, as a page, transposed.
+/// Up to sixteen low-precision keys, whose stride is in words, as a page, transposed.
 ///
 /// # Safety
 /// They are valid for reads.
-unsafe fn transpose_keys(
-    isa: Isa,
-    (from, stride, count): (*const f32, usize, usize),
-    size: usize,
-    to: &mut [f32],
-) {
+unsafe fn transpose_keys(isa: Isa, keys: HeadRows, to: &mut [f32]) {
+    let HeadRows { start, stride, count, size } = keys;
     let words = depth(size) / 2;
     debug_assert!(to.len() >= key_words(size));
     // SAFETY: the caller's promise; a page has room for sixteen keys of `bf16` words.
-    unsafe { dispatch!(isa, |L| L::transpose(from, stride as isize, 0..count, words, to.as_mut_ptr())) };
+    unsafe { dispatch!(isa, |L| L::transpose(start, stride as isize, 0..count, words, to.as_mut_ptr())) };
 }
 
-/// Writes rows `first..first + count` of a page, whose keys and values begin at `from` and are `stride` apart.
+/// Writes keys and values to a page, as many of each, from row `first` on.
 ///
 /// What is beyond them in a page that begins here becomes zero: a product meets it, and zero times what another sequence left
 /// there might not be zero.
 ///
 /// # Safety
 /// Keys and values are valid for reads, the page for writes; nobody else uses it.
-pub(super) unsafe fn store(
-    size: usize,
-    (first, count): (usize, usize),
-    (keys, values, stride): (*const f32, *const f32, usize),
-    (key_page, value_page): (*mut f32, *mut f32),
-) {
-    let (words, value_page) = (depth(size) / 2, values_at(size, key_page, value_page));
+pub(super) unsafe fn store(keys: HeadRows, values: HeadRows, first: usize, page: KeysAndValues) {
+    let HeadRows { count, size, .. } = keys;
+    let (words, value_page) = (depth(size) / 2, values_at(size, page));
     // SAFETY: the caller's promise; [`Form`] says that pages are large enough, and that the machine has AMX.
     unsafe {
         for i in 0..count {
-            let key = (keys.add(i * stride), size);
-            machine::quantize_row(key, 1.0, (key_page.add((first + i) * words), words));
+            let (key, to) = (keys.start.add(i * keys.stride), page.keys.add((first + i) * words));
+            machine::quantize_row(key, size, 1.0, to, words);
         }
         if first == 0 {
-            return machine::pack_values((values, stride, count), (size, 1), 1.0, value_page);
+            return machine::pack_values(values, 1, 1.0, value_page);
         }
         for i in 0..count {
-            let (value, row) = (values.add(i * stride), first + i);
+            let (value, row) = (values.start.add(i * values.stride), first + i);
             for (panel, d) in (0..size).step_by(LANES).enumerate() {
                 let line = value_page.add(panel * PANEL + row / 2 * LANES);
                 machine::merge(value.add(d), (size - d).min(LANES), row % 2, line);
@@ -390,13 +386,13 @@ pub(super) unsafe fn store(
 ///
 /// # Safety
 /// `from` is a page that [`store`] wrote, `to` one that nobody else uses.
-pub(super) unsafe fn copy(size: usize, count: usize, from: (*mut f32, *mut f32), to: (*mut f32, *mut f32)) {
-    let [from_values, to_values] = [from, to].map(|(keys, values)| values_at(size, keys, values));
+pub(super) unsafe fn copy(size: usize, count: usize, from: KeysAndValues, to: KeysAndValues) {
+    let [from_values, to_values] = [from, to].map(|page| values_at(size, page));
     // Two rows share a line; where the second is none of these, the next row to be written takes its place.
     let whole = count.div_ceil(2) * LANES;
     // SAFETY: the caller's promise.
     unsafe {
-        to.0.copy_from_nonoverlapping(from.0, count * depth(size) / 2);
+        to.keys.copy_from_nonoverlapping(from.keys, count * depth(size) / 2);
         for panel in (0..value_words(size)).step_by(PANEL) {
             to_values.add(panel).copy_from_nonoverlapping(from_values.add(panel), whole);
             to_values.add(panel + whole).write_bytes(0, PANEL - whole);

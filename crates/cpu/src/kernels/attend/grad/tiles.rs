@@ -16,13 +16,13 @@ use std::ops::Range;
 use glassformer_graph::ops::{Attend, KeySpan};
 
 use super::super::mask::{SequenceMask, TILE};
-use super::super::tile::{Attention, Part, group};
+use super::super::tile::{Attention, HeadRows, Part, group};
 use super::super::tiles::machine::{pack_keys, pack_values};
 use super::super::tiles::{depth, pack_rows};
 use crate::context::Block;
 use crate::lanes::LANES;
 use crate::lowp::Tiles;
-use square::{Square, add_transposed, softmax_grad, transpose};
+use square::{Square, SquareSoftmax, add_transposed, softmax_grad, transpose};
 
 mod square;
 
@@ -158,7 +158,8 @@ impl Job<'_, '_, '_> {
                     for head in heads.clone() {
                         // SAFETY: as above.
                         unsafe {
-                            self.visit((start, count), &Part { sequence: s, first, rows, head, heads: 1 });
+                            let part = Part { sequence: s, first, rows, head, heads: 1 };
+                            self.visit(start..start + count, &part);
                         }
                     }
                 }
@@ -176,13 +177,13 @@ impl Job<'_, '_, '_> {
         let whole = count.next_multiple_of(SQUARE);
         // SAFETY: the caller's promise; there is room for a chunk.
         unsafe {
+            let rows =
+                |input: Block| HeadRows { start: input.data.add(at), stride: input.width, count, size };
             for (input, to) in [(1, &mut *scratch.keys), (2, &mut *scratch.values)] {
-                let from = (inputs[input].data.add(at).cast_const(), inputs[input].width);
-                pack_rows(from, (count, size), 1.0, &mut to[..count * words]);
+                pack_rows(rows(inputs[input]), 1.0, &mut to[..count * words]);
                 to[count * words..whole * words].fill(0.0);
             }
-            let from = (inputs[1].data.add(at).cast_const(), inputs[1].width, count);
-            pack_values(from, (size, CHUNK / LANES), 1.0, scratch.key_pairs.as_mut_ptr());
+            pack_values(rows(inputs[1]), CHUNK / LANES, 1.0, scratch.key_pairs.as_mut_ptr());
             for (tile, to) in scratch
                 .key_pairs
                 .chunks_exact(LANES * LANES)
@@ -207,18 +208,18 @@ impl Job<'_, '_, '_> {
         }
     }
 
-    /// What the queries of `part` and the chunk of `count` keys from `start` do to each other.
-    unsafe fn visit(&mut self, (start, count): (usize, usize), part: &Part) {
+    /// What the queries of `part` and a chunk of keys do to each other.
+    unsafe fn visit(&mut self, keys: Range<usize>, part: &Part) {
         let mut bits: Bits = [[0; CHUNK / TILE]; CHUNK];
-        let Some(seen) = self.look((start, count), part, &mut bits) else { return };
+        let Some(seen) = self.look(&keys, part, &mut bits) else { return };
         // SAFETY: the caller's promise.
         unsafe {
             self.take_queries(part);
             for (k, q) in (0..SQUARES).flat_map(|k| (0..SQUARES).map(move |q| (k, q))) {
                 match seen[k][q] {
                     Seen::Nothing => self.clear(k, q),
-                    Seen::Some => self.differentiate(part, (k, q), Some(&bits)),
-                    Seen::All => self.differentiate(part, (k, q), None),
+                    Seen::Some => self.differentiate(part, k, q, Some(&bits)),
+                    Seen::All => self.differentiate(part, k, q, None),
                 }
             }
             self.sum_over_queries(&seen);
@@ -227,17 +228,12 @@ impl Job<'_, '_, '_> {
     }
 
     /// What is seen of each square, keys before queries, if anything is.
-    fn look(
-        &self,
-        (start, count): (usize, usize),
-        part: &Part,
-        bits: &mut Bits,
-    ) -> Option<[[Seen; SQUARES]; SQUARES]> {
+    fn look(&self, keys: &Range<usize>, part: &Part, bits: &mut Bits) -> Option<[[Seen; SQUARES]; SQUARES]> {
         let Attention { op, run, .. } = self.call;
         let scene = SequenceMask::new(op, run.batch, part.sequence, self.call.keys_of(part.sequence));
-        let tiles = count.div_ceil(TILE);
+        let tiles = keys.len().div_ceil(TILE);
         for tile in 0..tiles {
-            let start = start + tile * TILE;
+            let start = keys.start + tile * TILE;
             if scene.may_see(part.first..part.first + part.rows, start) {
                 let globals = scene.globals(start);
                 for (i, bits) in bits[..part.rows].iter_mut().enumerate() {
@@ -275,17 +271,18 @@ impl Job<'_, '_, '_> {
             (self.given[2], 1.0, &mut *scratch.dy, &mut *scratch.dy_pairs),
         ];
         for (rows, scale, transposed, pairs) in pieces {
-            let from = rows.data.wrapping_add(start * rows.width + column).cast_const();
+            let first = rows.data.wrapping_add(start * rows.width + column);
+            let all = HeadRows { start: first, stride: rows.width, count: part.rows, size };
             // SAFETY: the caller's promise; there is room for a chunk.
             unsafe {
-                pack_values((from, rows.width, part.rows), (size, CHUNK / LANES), scale, pairs.as_mut_ptr());
+                pack_values(all, CHUNK / LANES, scale, pairs.as_mut_ptr());
                 for (page, to) in transposed.chunks_exact_mut(depth(size) / 2 * LANES).enumerate() {
                     let count = part.rows.saturating_sub(page * LANES).min(LANES);
                     if count == 0 {
                         to.fill(0.0);
                     } else {
-                        let from = from.wrapping_add(page * LANES * rows.width);
-                        pack_keys((from, rows.width, count), size, scale, to.as_mut_ptr());
+                        let start = all.start.wrapping_add(page * LANES * all.stride);
+                        pack_keys(HeadRows { start, count, ..all }, scale, to.as_mut_ptr());
                     }
                 }
             }
@@ -305,7 +302,7 @@ impl Job<'_, '_, '_> {
     }
 
     /// Probabilities and gradients of the scores of a square.
-    unsafe fn differentiate(&mut self, part: &Part, (k, q): (usize, usize), bits: Option<&Bits>) {
+    unsafe fn differentiate(&mut self, part: &Part, k: usize, q: usize, bits: Option<&Bits>) {
         let Attention { op, run, .. } = self.call;
         let (scratch, words) = (&mut *self.scratch, depth(op.size) / 2);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
@@ -349,12 +346,16 @@ impl Job<'_, '_, '_> {
                 .multiply();
             }
             let at = row * WORDS + q * LANES;
-            softmax_grad(
-                (scratch.s.as_ptr(), scratch.dp.as_ptr()),
-                (&logs, &means, &masks),
-                (scratch.p.as_mut_ptr().add(at), scratch.ds.as_mut_ptr().add(at)),
-                scratch.ds_pairs.as_mut_ptr().add((2 * q * WORDS + k * LANES) * LANES),
-            );
+            softmax_grad(SquareSoftmax {
+                s: scratch.s.as_ptr(),
+                dp: scratch.dp.as_ptr(),
+                logs: &logs,
+                means: &means,
+                masks: &masks,
+                p: scratch.p.as_mut_ptr().add(at),
+                ds: scratch.ds.as_mut_ptr().add(at),
+                ds_pairs: scratch.ds_pairs.as_mut_ptr().add((2 * q * WORDS + k * LANES) * LANES),
+            });
         }
     }
 
@@ -424,12 +425,8 @@ impl Job<'_, '_, '_> {
                     let out = dq.data.wrapping_add((start + first) * dq.width + part.head * op.size);
                     for d in (0..op.size).step_by(LANES) {
                         let from = scratch.dq.as_ptr().add(d * CHUNK + first);
-                        add_transposed(
-                            from,
-                            (rows, LANES.min(op.size - d)),
-                            op.scale,
-                            (out.wrapping_add(d), dq.width),
-                        );
+                        let some = LANES.min(op.size - d);
+                        add_transposed(from, op.scale, out.wrapping_add(d), dq.width, rows, some);
                     }
                 }
             }

@@ -2,7 +2,9 @@
 //! of queries or of keys has sixteen lines of 64 bytes; a tile of probabilities has sixteen of 32, for the sixteen values of a page, which
 //! are eight lines of 64, or twice that for two pages. A single query is a column: sixteen lines of 4 bytes, as are its scores.
 
-use super::{BLOCK, DEPTH, Gathered, Met, PAGE, PANEL, Queries, TERMS, TILE, TILES, VECTORS};
+use super::{
+    BLOCK, DEPTH, Gathered, HeadRows, Met, Mixtures, PAGE, PANEL, Queries, TERMS, TILE, TILES, VECTORS,
+};
 use crate::lanes::LANES;
 use crate::lowp::{Tiles, apart};
 
@@ -31,14 +33,15 @@ impl Registers {
         Self(unsafe { Tiles::shaped(lines, bytes) })
     }
 
-    /// Sixteen queries, `words` words apart, times the keys of four pages, `steps` tiles deep, to `[16, 64]` scores.
+    /// Sixteen queries, `stride` words apart, times the keys of four pages, `steps` tiles deep, to `[16, 64]` scores.
     ///
     /// # Safety
     /// Queries and pages are valid for reads at these sizes, `out` for writes.
     #[allow(clippy::unused_self)] // proof that the registers are configured
     pub unsafe fn dots(
         &self,
-        (queries, words): (*const f32, usize),
+        queries: *const f32,
+        stride: usize,
         keys: [*const f32; VECTORS],
         steps: usize,
         out: *mut f32,
@@ -65,7 +68,7 @@ impl Registers {
                 "tilestored [{out} + {out_stride} + 128], tmm2",
                 "tilestored [{out} + {out_stride} + 192], tmm3";
                 q = inout(reg) queries => _,
-                q_stride = in(reg) words * 4,
+                q_stride = in(reg) stride * 4,
                 k0 = inout(reg) keys[0] => _,
                 k1 = inout(reg) keys[1] => _,
                 k2 = inout(reg) keys[2] => _,
@@ -134,10 +137,13 @@ impl Terms<'_> {
 /// # Safety
 /// The registers are [taken](Registers::take) for a single query. Terms and pages are valid for reads, the mixture for
 /// writes.
-pub(super) unsafe fn mix_of_one(from: &Terms<'_>, (mixed, fresh): (*mut f32, bool), panels: usize) {
+pub(super) unsafe fn mix_of_one(from: &Terms<'_>, mixed: Mixtures, panels: usize) {
     for panel in 0..panels {
         // SAFETY: the caller's promise.
-        unsafe { mix_one(from, panel, ((mixed.add(panel * LANES), LANES), fresh)) };
+        unsafe {
+            let start = mixed.start.add(panel * LANES);
+            mix_one(from, panel, Mixtures { start, stride: LANES, ..mixed });
+        }
     }
 }
 
@@ -147,24 +153,21 @@ pub(super) unsafe fn mix_of_one(from: &Terms<'_>, (mixed, fresh): (*mut f32, boo
 /// # Safety
 /// The registers are [taken](Registers::take). Terms and pages are valid for reads, the mixtures for writes; there is one page
 /// at least.
-pub(super) unsafe fn mix(
-    from: &Terms<'_>,
-    ((mixed, stride), fresh): ((*mut f32, usize), bool),
-    panels: usize,
-) {
+pub(super) unsafe fn mix(from: &Terms<'_>, mixed: Mixtures, panels: usize) {
     let mut panel = 0;
     // SAFETY: the caller's promise.
     unsafe {
+        let from_panel = |panel: usize| Mixtures { start: mixed.start.add(panel * LANES), ..mixed };
         while panel + 4 <= panels {
-            mix_four(from, panel, ((mixed.add(panel * LANES), stride), fresh));
+            mix_four(from, panel, from_panel(panel));
             panel += 4;
         }
         if panel + 2 <= panels {
-            mix_two(from, panel, ((mixed.add(panel * LANES), stride), fresh));
+            mix_two(from, panel, from_panel(panel));
             panel += 2;
         }
         if panel < panels {
-            mix_one(from, panel, ((mixed.add(panel * LANES), stride), fresh));
+            mix_one(from, panel, from_panel(panel));
         }
     }
 }
@@ -174,7 +177,7 @@ macro_rules! mix_panels {
     ($name:ident: $($zero:literal),+; $($load:literal),+; $($step:literal),+; $($store:literal),+) => {
         /// # Safety
         /// As for [`mix`].
-        unsafe fn $name(from: &Terms<'_>, panel: usize, ((mixed, stride), fresh): ((*mut f32, usize), bool)) {
+        unsafe fn $name(from: &Terms<'_>, panel: usize, mixed: Mixtures) {
             // SAFETY: the caller's promise.
             unsafe {
                 apart!(
@@ -185,9 +188,9 @@ macro_rules! mix_panels {
                     $($step,)+
                     "lea {terms}, [{terms} + 4 * {deep}]\n add {pages}, {deep}\n dec {count}\n jnz 2b",
                     $($store),+;
-                    mixed = in(reg) mixed,
-                    stride = in(reg) stride * 4,
-                    fresh = in(reg) usize::from(fresh),
+                    mixed = in(reg) mixed.start,
+                    stride = in(reg) mixed.stride * 4,
+                    fresh = in(reg) usize::from(mixed.fresh),
                     pages = inout(reg) from.values.as_ptr() => _,
                     page = out(reg) _,
                     offset = in(reg) panel * from.panel(),

@@ -1,6 +1,6 @@
 //! Elsewhere than on x86-64 there are no tiles: none of this is ever called.
 
-use super::{Gathered, Met, Queries, VECTORS};
+use super::{Gathered, HeadRows, Met, Mixtures, Queries, VECTORS};
 use std::convert::Infallible;
 
 const NONE: &str = "this machine has no AMX";
@@ -13,7 +13,7 @@ impl Registers {
         unreachable!("{NONE}")
     }
 
-    pub unsafe fn dots(&self, _: (*const f32, usize), _: [*const f32; VECTORS], _: usize, _: *mut f32) {
+    pub unsafe fn dots(&self, _: *const f32, _: usize, _: [*const f32; VECTORS], _: usize, _: *mut f32) {
         match self.0 {}
     }
 
@@ -30,23 +30,23 @@ pub(super) struct Terms<'a> {
     pub pages: usize,
 }
 
-pub(super) unsafe fn mix_of_one(_: &Terms<'_>, _: (*mut f32, bool), _: usize) {
+pub(super) unsafe fn mix_of_one(_: &Terms<'_>, _: Mixtures, _: usize) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn mix(_: &Terms<'_>, _: ((*mut f32, usize), bool), _: usize) {
+pub(super) unsafe fn mix(_: &Terms<'_>, _: Mixtures, _: usize) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn quantize_row(_: (*const f32, usize), _: f32, _: (*mut f32, usize)) {
+pub(super) unsafe fn quantize_row(_: *const f32, _: usize, _: f32, _: *mut f32, _: usize) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn quantize_rows(_: (*const f32, usize), _: (usize, usize), _: f32, _: (*mut f32, usize)) {
+pub(super) unsafe fn quantize_rows(_: HeadRows, _: f32, _: *mut f32, _: usize) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn pack_keys(_: (*const f32, usize, usize), _: usize, _: f32, _: *mut f32) {
+pub(super) unsafe fn pack_keys(_: HeadRows, _: f32, _: *mut f32) {
     unreachable!("{NONE}")
 }
 
@@ -54,11 +54,11 @@ pub(super) unsafe fn online_softmax(_: &Met<'_>, _: &mut Gathered<'_>, _: *mut f
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn pair_values(_: (*const f32, usize, usize), _: (usize, usize), _: *mut f32) {
+pub(super) unsafe fn pair_values(_: HeadRows, _: usize, _: *mut f32) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn pack_values(_: (*const f32, usize, usize), _: (usize, usize), _: f32, _: *mut f32) {
+pub(super) unsafe fn pack_values(_: HeadRows, _: usize, _: f32, _: *mut f32) {
     unreachable!("{NONE}")
 }
 

@@ -6,7 +6,7 @@ use std::arch::x86_64::{
     _mm512_setzero_ps, _mm512_storeu_si512,
 };
 
-use super::{DEPTH, PAGE, PANEL};
+use super::{DEPTH, HeadRows, PAGE, PANEL};
 use crate::lanes::bf16::{interleave, round_interleaved, round_two};
 use crate::lanes::{Avx512, LANES, Lanes};
 
@@ -21,7 +21,7 @@ fn first(some: usize) -> u16 {
 /// The row is valid for reads.
 #[inline]
 #[target_feature(enable = "avx512f")]
-unsafe fn some(row: *const f32, (d, size): (usize, usize)) -> __m512 {
+unsafe fn some(row: *const f32, size: usize, d: usize) -> __m512 {
     // SAFETY: the caller's promise; lanes beyond the row are not read.
     unsafe {
         if d + LANES <= size {
@@ -32,75 +32,63 @@ unsafe fn some(row: *const f32, (d, size): (usize, usize)) -> __m512 {
     }
 }
 
-/// A row of `size` numbers times `scale`, in words, with zeros behind its end.
+/// A row of `size` numbers times `scale`, in `words` words, with zeros behind its end.
 ///
 /// # Safety
-/// The machine has AVX-512 BW and BF16; the row is valid for reads, `to` for writes of a multiple of sixteen words.
+/// The machine has AVX-512 BW and BF16; the row is valid for reads, `to` for writes of `words`, a multiple of sixteen.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn quantize_row((from, size): (*const f32, usize), scale: f32, (to, words): (*mut f32, usize)) {
+pub unsafe fn quantize_row(from: *const f32, size: usize, scale: f32, to: *mut f32, words: usize) {
     let scale = _mm512_set1_ps(scale);
     for step in 0..words / LANES {
         let d = step * DEPTH;
         // SAFETY: the caller's promise; lanes beyond the row are not read.
         unsafe {
-            let [low, high] = [d, d + LANES].map(|d| some(from, (d, size)));
+            let [low, high] = [d, d + LANES].map(|d| some(from, size, d));
             let (low, high) = (_mm512_mul_ps(low, scale), _mm512_mul_ps(high, scale));
             _mm512_storeu_si512(to.add(step * LANES).cast(), round_two([low, high]));
         }
     }
 }
 
-/// So many rows of `size` numbers, `stride` apart, times `scale`, in words, with zeros behind their ends.
+/// Some rows times `scale`, each in `words` words, with zeros behind their ends.
 ///
 /// # Safety
 /// As for [`quantize_row`], for each.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn quantize_rows(
-    (from, stride): (*const f32, usize),
-    (rows, size): (usize, usize),
-    scale: f32,
-    (to, words): (*mut f32, usize),
-) {
-    for row in 0..rows {
+pub unsafe fn quantize_rows(rows: HeadRows, scale: f32, to: *mut f32, words: usize) {
+    let HeadRows { start, stride, count, size } = rows;
+    for row in 0..count {
         // SAFETY: the caller's promise.
-        unsafe { quantize_row((from.add(row * stride), size), scale, (to.add(row * words), words)) };
+        unsafe { quantize_row(start.add(row * stride), size, scale, to.add(row * words), words) };
     }
 }
 
-/// Up to sixteen keys of `size` numbers, `stride` apart, times `scale`, as a page, transposed.
+/// Up to sixteen keys times `scale`, as a page, transposed.
 ///
 /// # Safety
 /// The machine has AVX-512 BW and BF16; the keys are valid for reads, the page for writes.
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
-pub unsafe fn pack_keys(
-    (from, stride, count): (*const f32, usize, usize),
-    size: usize,
-    scale: f32,
-    to: *mut f32,
-) {
+pub unsafe fn pack_keys(keys: HeadRows, scale: f32, to: *mut f32) {
+    let HeadRows { start, count, size, .. } = keys;
     let mut rounded = [0.0; PAGE * LANES];
     for (step, d) in (0..size).step_by(DEPTH).enumerate() {
         let some = (size - d).min(DEPTH);
         // SAFETY: the caller's promise; a tile of keys is sixteen lines of sixteen words.
         unsafe {
             let (words, lines) = (rounded.as_mut_ptr(), to.add(step * PAGE * LANES));
-            quantize_rows((from.add(d), stride), (count, some), scale, (words, LANES));
+            quantize_rows(HeadRows { start: start.add(d), size: some, ..keys }, scale, words, LANES);
             Avx512::transpose(words, LANES as isize, 0..count, LANES, lines);
         }
     }
 }
 
-/// Values of `size` numbers, `stride` apart, times `scale`, as so many pages in one, with zeros behind the last.
+/// Values times `scale`, as so many pages in one, with zeros behind the last.
 ///
 /// # Safety
 /// The machine has AVX-512 BW and BF16; the values are valid for reads, `to` for writes.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn pack_values(
-    (from, stride, count): (*const f32, usize, usize),
-    (size, pages): (usize, usize),
-    scale: f32,
-    to: *mut f32,
-) {
+pub unsafe fn pack_values(values: HeadRows, pages: usize, scale: f32, to: *mut f32) {
+    let HeadRows { start, stride, count, size } = values;
     let scale = _mm512_set1_ps(scale);
     for pair in 0..pages * PAGE / 2 {
         for panel in 0..size.div_ceil(LANES) {
@@ -109,8 +97,8 @@ pub unsafe fn pack_values(
                 let mut rows = [_mm512_setzero_ps(); 2];
                 for (half, row) in rows.iter_mut().enumerate() {
                     if 2 * pair + half < count {
-                        let row_at = from.add((2 * pair + half) * stride);
-                        *row = _mm512_mul_ps(some(row_at, (panel * LANES, size)), scale);
+                        let row_at = start.add((2 * pair + half) * stride);
+                        *row = _mm512_mul_ps(some(row_at, size, panel * LANES), scale);
                     }
                 }
                 let to = to.add(panel * pages * PANEL + pair * LANES);
@@ -120,22 +108,19 @@ pub unsafe fn pack_values(
     }
 }
 
-/// The same of values that are in low precision, `stride` words apart, and whole panels.
+/// The same of values that are in low precision, whose stride is in words, and whole panels.
 ///
 /// # Safety
 /// As for [`pack_values`].
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn pair_values(
-    (from, stride, count): (*const f32, usize, usize),
-    (size, pages): (usize, usize),
-    to: *mut f32,
-) {
+pub unsafe fn pair_values(values: HeadRows, pages: usize, to: *mut f32) {
+    let HeadRows { start, stride, count, size } = values;
     for pair in 0..pages * PAGE / 2 {
         for panel in 0..size / LANES {
             // SAFETY: the caller's promise; rows that are not there are not read.
             unsafe {
                 let row = |row: usize| {
-                    let at = from.wrapping_add(row * stride + panel * LANES / 2);
+                    let at = start.wrapping_add(row * stride + panel * LANES / 2);
                     if row < count { _mm256_loadu_si256(at.cast()) } else { _mm256_setzero_si256() }
                 };
                 let low = _mm512_castsi256_si512(row(2 * pair));

@@ -33,7 +33,7 @@ pub unsafe fn online_softmax(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: 
             let before = if gathered.fresh { _mm512_setzero_ps() } else { _mm512_loadu_ps(sums) };
             let level = gathered.levels[row];
             if level == 0.0 || level == f32::NEG_INFINITY {
-                let sum = terms_of_row(scores, &met.seen, (to, before), |score| at_level_zero(score));
+                let sum = terms_of_row(scores, &met.seen, to, before, |score| at_level_zero(score));
                 if is_sound(sum) {
                     gathered.levels[row] = 0.0;
                     _mm512_storeu_ps(sums, sum);
@@ -49,7 +49,7 @@ pub unsafe fn online_softmax(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: 
             let level = gathered.levels[row];
             if level != f32::NEG_INFINITY {
                 let before = _mm512_loadu_ps(sums);
-                let sum = terms_of_row(scores, &met.seen, (to, before), |score| exponential(score, level));
+                let sum = terms_of_row(scores, &met.seen, to, before, |score| exponential(score, level));
                 _mm512_storeu_ps(sums, sum);
             }
         }
@@ -65,7 +65,8 @@ pub unsafe fn online_softmax(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: 
 unsafe fn terms_of_row(
     scores: *const f32,
     seen: &Range<usize>,
-    (to, mut sum): (*mut f32, __m512),
+    to: *mut f32,
+    mut sum: __m512,
     term: impl Fn(__m512) -> __m512,
 ) -> __m512 {
     let mut v = seen.start & !1;

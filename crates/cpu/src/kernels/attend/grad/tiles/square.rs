@@ -86,18 +86,31 @@ impl Square {
     }
 }
 
-/// From S and dP of a square, `[32 keys, 32 queries]`, to P and dS in words, by rows, and dS by pairs of keys. Logarithms, to base
-/// two, and means are those of the queries; a bit of a mask says that the query sees the key.
+/// What lies between two products of a square.
+#[derive(Clone, Copy)]
+pub(super) struct SquareSoftmax<'a> {
+    /// S and dP, `[32 keys, 32 queries]`.
+    pub s: *const f32,
+    pub dp: *const f32,
+    /// The logarithms of the queries, to base two, and their means.
+    pub logs: &'a [f32; SQUARE],
+    pub means: &'a [f32; SQUARE],
+    /// For each key, a bit for each query that sees it.
+    pub masks: &'a [[u16; 2]; SQUARE],
+    /// Where P and dS go in words, by rows.
+    pub p: *mut f32,
+    pub ds: *mut f32,
+    /// Where dS goes by pairs of keys.
+    pub ds_pairs: *mut f32,
+}
+
+/// From S and dP of a square to P and dS.
 ///
 /// # Safety
 /// The machine has AVX-512 BW and BF16; all are valid for a square.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub(super) unsafe fn softmax_grad(
-    (s, dp): (*const f32, *const f32),
-    (logs, means, masks): (&[f32; SQUARE], &[f32; SQUARE], &[[u16; 2]; SQUARE]),
-    (p, ds): (*mut f32, *mut f32),
-    ds_pairs: *mut f32,
-) {
+pub(super) unsafe fn softmax_grad(square: SquareSoftmax<'_>) {
+    let SquareSoftmax { s, dp, logs, means, masks, p, ds, ds_pairs } = square;
     // SAFETY: the caller's promise.
     unsafe {
         let of = |numbers: &[f32; SQUARE], half: usize| _mm512_loadu_ps(numbers.as_ptr().add(half * LANES));
@@ -138,16 +151,18 @@ pub(super) unsafe fn transpose(from: *const f32, stride: usize, to: *mut f32) {
     unsafe { Avx512::transpose(from, stride as isize, 0..LANES, LANES, to) };
 }
 
-/// Adds sixteen lines of a chunk's queries, transposed and times `scale`, to so many rows of so many numbers, `stride` apart.
+/// Adds sixteen lines of a chunk's queries, transposed and times `scale`, to `rows` rows of `some` numbers, `stride` apart.
 ///
 /// # Safety
 /// The machine has AVX-512; the rows are valid for writes.
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl")]
 pub(super) unsafe fn add_transposed(
     from: *const f32,
-    (rows, some): (usize, usize),
     scale: f32,
-    (out, stride): (*mut f32, usize),
+    out: *mut f32,
+    stride: usize,
+    rows: usize,
+    some: usize,
 ) {
     let mut transposed = [0.0; LANES * LANES];
     // SAFETY: the caller's promise; no more numbers of a row are touched than there are.
