@@ -19,15 +19,22 @@ use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};
 use crate::lowp::RowSum;
 
-/// Columns of `row` added to the same columns of one row of `into`.
+/// One row of a block.
+#[derive(Clone, Copy)]
+struct BlockRow {
+    block: Block,
+    row: usize,
+}
+
+/// Columns of the row `from` added to the same columns of the row `into`.
 ///
 /// # Safety
 /// `isa` is this machine's; both rows exist, and nobody else reads or writes these columns of `into`.
-unsafe fn add_columns(isa: Isa, into: (Block, usize), from: (Block, usize), columns: &Range<usize>) {
+unsafe fn add_columns(isa: Isa, into: BlockRow, from: BlockRow, columns: &Range<usize>) {
     // SAFETY: the caller's promise; the columns are below both widths.
     unsafe {
-        let y = into.0.data.add(into.1 * into.0.width + columns.start);
-        let x = from.0.data.add(from.1 * from.0.width + columns.start);
+        let y = into.block.data.add(into.row * into.block.width + columns.start);
+        let x = from.block.data.add(from.row * from.block.width + columns.start);
         dispatch!(isa, |L| two::<L>(Sum, y, x, y, columns.len()));
     }
 }
@@ -89,8 +96,9 @@ impl CpuOperation for LookupGrad {
             for i in 0..dy.rows {
                 let Some(id) = self.ids.id(call.run.batch, i) else { continue };
                 assert!(id < table.rows, "row {id} of {}", table.rows);
+                let (into, from) = (BlockRow { block: table, row: id }, BlockRow { block: dy, row: i });
                 // SAFETY: both rows exist; nobody else touches these columns of the table since the barrier.
-                unsafe { add_columns(call.run.isa, (table, id), (dy, i), &columns) };
+                unsafe { add_columns(call.run.isa, into, from, &columns) };
             }
         });
     }
@@ -162,7 +170,8 @@ impl CpuOperation for LeadGrad {
             unsafe {
                 clear_columns(dr, 0, &columns);
                 for span in spans {
-                    add_columns(call.run.isa, (dr, 0), (dy, span.start), &columns);
+                    let from = BlockRow { block: dy, row: span.start };
+                    add_columns(call.run.isa, BlockRow { block: dr, row: 0 }, from, &columns);
                 }
             }
         });
