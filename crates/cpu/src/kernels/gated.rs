@@ -71,7 +71,7 @@ impl Pair<'_> {
         let first = product(0, gate, Epilogue::default());
         let gated = Epilogue { combine, store: self.store, ..Epilogue::default() };
         let second = product(1, (y.data, y.width), gated);
-        match self.behind.map(|behind| piece(&second, columns, behind)) {
+        match self.behind.map(|(format, to)| piece(&second, columns, format, to)) {
             Some((second, quantizer)) => ([first, second], Some(quantizer)),
             None => ([first, second], None),
         }

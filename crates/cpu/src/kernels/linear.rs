@@ -213,7 +213,8 @@ pub(super) const PADDING: usize = 16;
 pub(super) fn piece(
     product: &lowp::LowpGemm,
     some: &Range<usize>,
-    (format, to): (Format, *mut f32),
+    format: Format,
+    to: *mut f32,
 ) -> (lowp::LowpGemm, RowQuantizer) {
     let lowp::LowpGemm { rows, columns: k, c, .. } = *product;
     let (c, from, store, line) = if RowQuantizer::rounds(format, k) && product.fits_bf16() {
@@ -240,7 +241,7 @@ pub(super) fn piece(
 unsafe fn product_by_blocks(call: Call<'_>, product: &lowp::LowpGemm, format: Format, to: *mut f32) {
     let lowp::LowpGemm { rows, columns: k, .. } = *product;
     if call.worker.count > 1 {
-        let (product, quantizer) = piece(product, &(0..k), (format, to));
+        let (product, quantizer) = piece(product, &(0..k), format, to);
         // SAFETY: the caller's promise; rows are quantized behind a barrier.
         unsafe {
             lowp_multiply(call, &[product]);
@@ -251,7 +252,7 @@ unsafe fn product_by_blocks(call: Call<'_>, product: &lowp::LowpGemm, format: Fo
     }
     for block in 0..format.blocks(k) {
         let some = format.block(k, block);
-        let (product, quantizer) = piece(product, &some, (format, to));
+        let (product, quantizer) = piece(product, &some, format, to);
         // SAFETY: the caller's promise; C has room for a part of its columns, which begin at its first number.
         unsafe {
             lowp_multiply(call, &[product]);

@@ -64,7 +64,7 @@ fn squares(numbers: &[f32]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// That y may be where the sum is.
+/// y may be where the sum is.
 impl CpuOperation for Accumulate {
     fn in_place_of(&self, _: usize) -> Option<usize> {
         Some(0)
@@ -103,7 +103,7 @@ unsafe fn taken_over<'a>(from: Block, to: Block, part: &std::ops::Range<usize>) 
     }
 }
 
-/// That each output may be where its input is.
+/// Each output may be where its input is.
 impl CpuOperation for AdamW {
     fn in_place_of(&self, output: usize) -> Option<usize> {
         [0, 2, 3, 6].get(output).copied()
@@ -123,7 +123,7 @@ impl CpuOperation for AdamW {
                 let average = (outputs.len() > 3).then(|| own(6, 3));
                 let Some(factor) = factor else { return };
                 let g = std::slice::from_raw_parts(gradient.data.add(part.start).cast_const(), part.len());
-                update(self, step, factor, (w, g, m, v));
+                update(self, step, factor, Moving { w, g, m, v });
                 if let Some(average) = average {
                     for (a, w) in average.iter_mut().zip(&*w) {
                         *a = step.kept * *a + (1.0 - step.kept) * *w;
@@ -134,8 +134,17 @@ impl CpuOperation for AdamW {
     }
 }
 
-/// Moves weights w against their gradient g, with the moments m and v.
-fn update(op: &AdamW, step: Step, factor: f32, (w, g, m, v): (&mut [f32], &[f32], &mut [f32], &mut [f32])) {
+/// Some weights w, with their gradients g and moments m and v.
+struct Moving<'a> {
+    w: &'a mut [f32],
+    g: &'a [f32],
+    m: &'a mut [f32],
+    v: &'a mut [f32],
+}
+
+/// Moves weights against their gradients.
+fn update(op: &AdamW, step: Step, factor: f32, moving: Moving<'_>) {
+    let Moving { w, g, m, v } = moving;
     let AdamW { beta1, beta2, epsilon, .. } = *op;
     let rate = step.rate * op.rate;
     let (size, shrink) = (rate / step.first, 1.0 - rate * op.decay);

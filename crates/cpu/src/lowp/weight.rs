@@ -52,7 +52,7 @@ impl Weight {
             row.copy_from_slice(&weight[column * inputs..(column + 1) * inputs]);
             Ok::<(), Infallible>(())
         };
-        Self::by_rows(format, (outputs, inputs), read).unwrap_or_else(|never| match never {})
+        Self::by_rows(format, outputs, inputs, read).unwrap_or_else(|never| match never {})
     }
 
     /// The same from rows that `read` writes one after the other, so that a weight which is stored otherwise is never there in `f32` as a
@@ -65,7 +65,8 @@ impl Weight {
     /// With [`Format::Int4`], whose rows come as codes.
     pub fn by_rows<E>(
         format: Format,
-        (outputs, inputs): (usize, usize),
+        outputs: usize,
+        inputs: usize,
         mut read: impl FnMut(usize, &mut [f32]) -> Result<(), E>,
     ) -> Result<Self, E> {
         assert_ne!(format, Format::Int4, "four bits come as codes");

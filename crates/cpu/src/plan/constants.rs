@@ -94,7 +94,8 @@ impl Shelf {
 /// used; the team shares the weights.
 pub(super) fn make(
     wanted: &[Wanted],
-    (graph, weights): (&Graph, &dyn Constants),
+    graph: &Graph,
+    weights: &dyn Constants,
     shelf: &Shelf,
     team: &Team,
 ) -> Result<Vec<Arc<Constant>>, Error> {
@@ -265,7 +266,7 @@ fn from_bits16(value: Value, graph: &Graph, weights: &dyn Constants) -> Result<O
             None => Ok(()),
         }
     };
-    Weight::by_rows(Format::Bf16, (rows, width), read).map(|weight| Some(Constant::Lowp(weight)))
+    Weight::by_rows(Format::Bf16, rows, width, read).map(|weight| Some(Constant::Lowp(weight)))
 }
 
 /// What is wanted of a weight, from its numbers.

@@ -153,7 +153,7 @@ impl<'a> Lowering<'a> {
                 continue;
             }
             let gate = pairs.iter().find(|&&(_, product)| product == index).map(|&(gate, _)| &nodes[gate]);
-            lowering.node(node, (fusions.products.get(&index), gate), &fusions);
+            lowering.node(node, fusions.products.get(&index), gate, &fusions);
         }
         let outputs: Vec<SlotId> = graph.outputs().iter().map(|&(_, value)| lowering.output(value)).collect();
         for update in graph.updates() {
@@ -255,7 +255,7 @@ impl<'a> Lowering<'a> {
     }
 
     /// Appends `node`, with what follows it, and its gate.
-    fn node(&mut self, node: &Node, (fused, gate): (Option<&Fused>, Option<&Node>), fusions: &Fusions) {
+    fn node(&mut self, node: &Node, fused: Option<&Fused>, gate: Option<&Node>, fusions: &Fusions) {
         let shapes: Vec<Shape> = node.inputs.iter().map(|&input| self.graph.shape(input)).collect();
         let needs = needs(&node.op, &shapes, self.capacity);
         self.scratch = self.scratch.max(needs.scratch);

@@ -205,8 +205,8 @@ impl Backend for Cpu {
         let bf16 = !has_f32_gradient(graph, tiles);
         let tiles = tiles && bf16;
         let holding = Holding { rule: &self.rule, weights, tiles: tiles && self.approximates(&[]) };
-        let numbers = (self.rule.precision, self.dot);
-        let (schedule, few) = Schedule::of(graph, capacity, (self.team.size(), self.asked), numbers);
+        let asked = Asked { workers: self.team.size(), ..self.asked };
+        let (schedule, few) = Schedule::of(graph, capacity, asked, self.rule.precision, self.dot);
         let mut many = Lowering::of(graph, capacity, holding, schedule);
         let few = few.filter(|_| !many.holds_pairs()).map(|(schedule, capacity)| {
             let mut few = Lowering::of(graph, &capacity, holding, schedule);
@@ -231,7 +231,7 @@ impl Backend for Cpu {
             });
         }
         Ok(Box::new(Plan {
-            constants: constants::make(&wanted, (graph, weights), &self.shelf, &self.team)?,
+            constants: constants::make(&wanted, graph, weights, &self.shelf, &self.team)?,
             limits: Limits::of(graph).keeping(if bf16 && approximate { Dtype::Bf16 } else { Dtype::F32 }),
             kept: Kept::of(graph, capacity),
             graph: graph.clone(),

@@ -176,7 +176,7 @@ pub(super) fn of_sequences(spans: &[Span], each: usize) -> impl Iterator<Item = 
 
 /// The blocks of `rows` rows for `workers`, of at most `most` rows: how many rows each has, and how many there are. They come in strips, or in
 /// halves of strips where the last would have little to do otherwise.
-pub(super) fn divide(rows: usize, workers: usize, (most, strip): (usize, usize)) -> (usize, usize) {
+pub(super) fn divide(rows: usize, workers: usize, most: usize, strip: usize) -> (usize, usize) {
     let blocks = workers * rows.div_ceil(workers * most).max(1);
     let by = |strip: usize| {
         let each = rows.div_ceil(blocks).next_multiple_of(strip).min(most);
@@ -197,7 +197,7 @@ mod tests {
             for workers in 1..4 {
                 for most in [1, 3, 32, 128] {
                     for strip in [STRIP, LOW_STRIP] {
-                        let (each, blocks) = divide(rows, workers, (most, strip));
+                        let (each, blocks) = divide(rows, workers, most, strip);
                         assert!(each <= most && (blocks - 1) * each < rows && rows <= blocks * each);
                     }
                 }
@@ -224,13 +224,12 @@ mod tests {
 
     #[test]
     fn blocks_are_a_multiple_of_the_workers_where_there_are_enough_rows() {
-        let most = (128, STRIP);
-        assert_eq!(divide(1024, 2, most), (128, 8));
-        assert_eq!(divide(300, 2, most), (80, 4));
-        assert_eq!(divide(129, 1, most), (80, 2));
-        assert_eq!(divide(96, 2, most), (64, 2));
-        assert_eq!(divide(80, 2, most), (48, 2));
-        assert_eq!(divide(96, 2, (128, LOW_STRIP)), (48, 2));
-        assert_eq!(divide(33, 2, (128, LOW_STRIP)), (20, 2));
+        assert_eq!(divide(1024, 2, 128, STRIP), (128, 8));
+        assert_eq!(divide(300, 2, 128, STRIP), (80, 4));
+        assert_eq!(divide(129, 1, 128, STRIP), (80, 2));
+        assert_eq!(divide(96, 2, 128, STRIP), (64, 2));
+        assert_eq!(divide(80, 2, 128, STRIP), (48, 2));
+        assert_eq!(divide(96, 2, 128, LOW_STRIP), (48, 2));
+        assert_eq!(divide(33, 2, 128, LOW_STRIP), (20, 2));
     }
 }

@@ -9,6 +9,8 @@ use crate::lowp::Dot;
 /// What somebody asked for.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Asked {
+    /// Workers that there are.
+    pub workers: usize,
     /// Rows that a worker takes at once.
     pub rows: Option<usize>,
     /// To go by layers, whatever the weights.
@@ -38,9 +40,11 @@ impl Schedule {
     pub fn of(
         graph: &Graph,
         capacity: &Capacity,
-        (workers, Asked { rows, by_layers }): (usize, Asked),
-        (precision, dot): (Precision, Dot),
+        asked: Asked,
+        precision: Precision,
+        dot: Dot,
     ) -> (Self, Option<(Self, Capacity)>) {
+        let Asked { workers, rows, by_layers } = asked;
         let fast = precision != Precision::F32 && dot == Dot::Amx;
         let usual = if fast { LOWP_ROWS } else { ROWS };
         let worth = if precision == Precision::F32 { ROWS } else { worth(graph) };
@@ -88,12 +92,12 @@ impl Schedule {
 
     /// The blocks of so many rows: how many rows each has, and how many there are.
     pub fn blocks(self, rows: usize, workers: usize) -> (usize, usize) {
-        row_blocks::divide(rows, workers, (self.rows, self.strip))
+        row_blocks::divide(rows, workers, self.rows, self.strip)
     }
 
     /// How many rows of whole sequences each of them takes at once: as many sequences as fit, which low strips would cut too close.
     pub fn rows_of_sequences(self, rows: usize, workers: usize) -> usize {
-        row_blocks::divide(rows, workers, (self.rows, STRIP)).0
+        row_blocks::divide(rows, workers, self.rows, STRIP).0
     }
 
     /// Whether workers take whole sequences of this side through its attentions: they are so short that there is room.

@@ -149,8 +149,8 @@ impl Bound<'_> {
                         worker.barrier();
                     }
                     match region.sequences {
-                        Some(side) => self.blocks_of_sequences(&region.parts, (rows, side), worker, own),
-                        None => self.blocks_of_rows(&region.steps, (rows, count), worker, own),
+                        Some(side) => self.blocks_of_sequences(&region.parts, rows, side, worker, own),
+                        None => self.blocks_of_rows(&region.steps, rows, count, worker, own),
                     }
                 } else {
                     self.phases(&region.steps, &mut before, worker, own);
@@ -202,7 +202,8 @@ impl Bound<'_> {
     unsafe fn blocks_of_rows(
         &self,
         steps: &Range<usize>,
-        (rows, count): (Rows, usize),
+        rows: Rows,
+        count: usize,
         worker: &Worker<'_>,
         scratch: &mut [f32],
     ) {
@@ -224,7 +225,8 @@ impl Bound<'_> {
     unsafe fn blocks_of_sequences(
         &self,
         parts: &[Range<usize>],
-        (rows, side): (Rows, Side),
+        rows: Rows,
+        side: Side,
         worker: &Worker<'_>,
         scratch: &mut [f32],
     ) {
