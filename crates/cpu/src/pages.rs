@@ -4,7 +4,7 @@ use glassformer_graph::{Dtype, Error, PAGE, PageLayout, Pages, Slot};
 use glassformer_tensor::Buffer;
 
 /// Heads whose size is a multiple of this take half the room in `bf16`: they fill whole registers, whichever kernel reads them.
-const HALVED: usize = 32;
+const BF16_HEAD: usize = 32;
 
 /// Where the slots lie in a page: for each its keys `[heads, size, PAGE]`, so that sixteen keys fill one vector register, and then its
 /// values `[heads, PAGE, size]`.
@@ -12,28 +12,28 @@ const HALVED: usize = 32;
 struct PageFormat {
     layout: PageLayout,
     offsets: Vec<usize>,
-    /// Words of 32 bits in a page.
-    words: usize,
+    /// How large a page is, in units of `f32`.
+    floats: usize,
 }
 
 impl PageFormat {
     fn of(layout: &PageLayout) -> Self {
-        let mut words = 0;
+        let mut floats = 0;
         let place = |slot: &Slot| {
-            let offset = words;
+            let offset = floats;
             let whole = 2 * slot.heads * slot.size * PAGE;
-            let halved = layout.dtype() == Dtype::Bf16 && slot.size.is_multiple_of(HALVED);
-            words += if halved { whole / 2 } else { whole };
+            let is_bf16 = layout.dtype() == Dtype::Bf16 && slot.size.is_multiple_of(BF16_HEAD);
+            floats += if is_bf16 { whole / 2 } else { whole };
             offset
         };
         let offsets = layout.slots().iter().map(place).collect();
-        Self { layout: layout.clone(), offsets, words }
+        Self { layout: layout.clone(), offsets, floats }
     }
 }
 
 /// How many bytes a page of `layout` takes.
 pub(crate) fn page_bytes(layout: &PageLayout) -> usize {
-    PageFormat::of(layout).words * size_of::<f32>()
+    PageFormat::of(layout).floats * size_of::<f32>()
 }
 
 /// The memory of pages of one layout.
@@ -49,16 +49,16 @@ impl PageMemory {
     pub fn prepare(&mut self, book: &mut Pages) -> Result<(), Error> {
         if self.count != book.count() || self.format.layout != *book.layout() {
             let format = PageFormat::of(book.layout());
-            let words = format.words.saturating_mul(book.count());
-            if !Buffer::fits(words) {
-                let bytes = words.saturating_mul(size_of::<f32>());
+            let floats = format.floats.saturating_mul(book.count());
+            if !Buffer::fits(floats) {
+                let bytes = floats.saturating_mul(size_of::<f32>());
                 return Err(Error::Memory { what: "keys and values", bytes });
             }
-            *self = Self { format, count: book.count(), data: Some(Buffer::zeros(words)) };
+            *self = Self { format, count: book.count(), data: Some(Buffer::zeros(floats)) };
         }
-        let words = self.format.words;
+        let floats = self.format.floats;
         for page in book.take_blank() {
-            self.data_mut()[page * words..(page + 1) * words].fill(0.0);
+            self.data_mut()[page * floats..(page + 1) * floats].fill(0.0);
         }
         Ok(())
     }
@@ -116,9 +116,9 @@ impl PagesAt<'_> {
 
     #[inline]
     fn in_page(&self, page: usize, slot: usize, head: usize) -> KeysAndValues {
-        let PageFormat { layout, offsets, words } = self.format;
+        let PageFormat { layout, offsets, floats } = self.format;
         let Slot { heads, size } = layout.slots()[slot];
-        let keys = self.data.wrapping_add(page * words + offsets[slot] + head * size * PAGE);
+        let keys = self.data.wrapping_add(page * floats + offsets[slot] + head * size * PAGE);
         KeysAndValues { keys, values: keys.wrapping_add(heads * size * PAGE) }
     }
 }
@@ -164,9 +164,9 @@ mod tests {
         let table = book.open();
         book.begin_with_zeros(table, 3).expect("there are two");
         memory.prepare(&mut book).expect("it is small");
-        let words = 4 * PAGE;
+        let floats = 4 * PAGE;
         let page = book.page(table, 0);
-        assert!(memory.data_mut()[page * words..(page + 1) * words].iter().all(|&x| x == 0.0));
-        assert!(memory.data_mut()[(1 - page) * words..(2 - page) * words].iter().all(|&x| x == 7.0));
+        assert!(memory.data_mut()[page * floats..(page + 1) * floats].iter().all(|&x| x == 0.0));
+        assert!(memory.data_mut()[(1 - page) * floats..(2 - page) * floats].iter().all(|&x| x == 7.0));
     }
 }

@@ -247,7 +247,7 @@ fn weights_stay_wide_where_they_are_told_to() {
         if precision == Precision::Int4 {
             continue; // rows looked up there are in low precision then, too
         }
-        // Only the table of words is in low precision, so the stack before it has the same bits.
+        // Only the table of the vocabulary is in low precision, so the stack before it has the same bits.
         let table = cpu().with_precision(precision).keeping_f32(|name| name != "tokens");
         let found = outputs(&table, &batch);
         assert!(bits(&found[..1]) == bits(&all_kept[..1]) && bits(&found[1..]) != bits(&all_kept[1..]));

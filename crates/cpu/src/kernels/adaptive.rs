@@ -15,7 +15,7 @@ fn log_add(a: f32, b: f32) -> f32 {
     if low == f32::NEG_INFINITY { high } else { high + (low - high).exp().ln_1p() }
 }
 
-/// Inputs: scores of the first cluster, of the other clusters, and of the words of each.
+/// Inputs: scores of the first cluster, of the other clusters, and of the vocabulary of each.
 impl CpuOperation for Adaptive {
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let y = call.outputs[0];
@@ -32,10 +32,10 @@ impl CpuOperation for Adaptive {
                     let (first, mut rest) = y.row_mut(i).split_at_mut(call.inputs[0].width);
                     first.iter_mut().zip(row(0)).for_each(|(y, x)| *y = x - all);
                     for (k, cluster) in clusters.iter().enumerate() {
-                        let words = row(k + 2);
-                        let shift = cluster - all - sum(words);
-                        let (part, after) = rest.split_at_mut(words.len());
-                        part.iter_mut().zip(words).for_each(|(y, x)| *y = x + shift);
+                        let vocabulary = row(k + 2);
+                        let shift = cluster - all - sum(vocabulary);
+                        let (part, after) = rest.split_at_mut(vocabulary.len());
+                        part.iter_mut().zip(vocabulary).for_each(|(y, x)| *y = x + shift);
                         rest = after;
                     }
                 }
@@ -63,15 +63,16 @@ impl CpuOperation for AdaptiveGrad {
                         *d = dy[j] - y[j].exp() * total;
                     }
                     for k in 2..count {
-                        let words = call.outputs[k].row_mut(i);
-                        let (y, dy) = (&y[start..start + words.len()], &dy[start..start + words.len()]);
+                        let vocabulary = call.outputs[k].row_mut(i);
+                        let (y, dy) =
+                            (&y[start..start + vocabulary.len()], &dy[start..start + vocabulary.len()]);
                         let part = sum(dy);
                         let share = dispatch!(isa, |L| log_sum::<L>(y.as_ptr(), y.len())); // ln p(cluster)
                         call.outputs[1].row_mut(i)[k - 2] = part - share.exp() * total;
-                        for (j, d) in words.iter_mut().enumerate() {
+                        for (j, d) in vocabulary.iter_mut().enumerate() {
                             *d = dy[j] - (y[j] - share).exp() * part;
                         }
-                        start += words.len();
+                        start += vocabulary.len();
                     }
                 }
             }

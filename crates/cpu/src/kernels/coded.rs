@@ -34,41 +34,41 @@ pub(super) unsafe fn product(coding: Coding, k: usize, kind: EpilogueKind, call:
     });
 }
 
-/// Rows of a table of `words` rows. Input: the table, coded.
+/// Rows of a table of `vocabulary` rows. Input: the table, coded.
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn lookup(op: &Lookup, coding: Coding, words: usize, call: Call<'_>) {
+pub(super) unsafe fn lookup(op: &Lookup, coding: Coding, vocabulary: usize, call: Call<'_>) {
     let table = call.inputs[0].data;
     // SAFETY: the caller's promise; the row exists, and is as wide as y.
-    unsafe { rows(op, words, call, |row, out| Weight::decode(coding, table, row, out)) };
+    unsafe { rows(op, vocabulary, call, |row, out| Weight::decode(coding, table, row, out)) };
 }
 
 /// The same of a table in 8-bit integers.
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn int8_lookup(op: &Lookup, words: usize, call: Call<'_>) {
+pub(super) unsafe fn int8_lookup(op: &Lookup, vocabulary: usize, call: Call<'_>) {
     let table = call.inputs[0].data;
     // SAFETY: the caller's promise; the row exists, and is as wide as y.
-    unsafe { rows(op, words, call, |row, out| lowp::Weight::decode(table, words, row, out)) };
+    unsafe { rows(op, vocabulary, call, |row, out| lowp::Weight::decode(table, vocabulary, row, out)) };
 }
 
 /// The same of a table that is held for lookups.
 ///
 /// # Safety
 /// As [`Call`] says.
-pub(super) unsafe fn table_lookup(op: &Lookup, words: usize, call: Call<'_>) {
+pub(super) unsafe fn table_lookup(op: &Lookup, vocabulary: usize, call: Call<'_>) {
     let table = call.inputs[0].data;
     // SAFETY: the caller's promise; the row exists, and is as wide as y.
-    unsafe { rows(op, words, call, |row, out| lowp::Table::decode(call.run.isa, table, row, out)) };
+    unsafe { rows(op, vocabulary, call, |row, out| lowp::Table::decode(call.run.isa, table, row, out)) };
 }
 
 /// Gives every row that is looked up to `decode`, with where it goes.
 ///
 /// # Safety
 /// As [`Call`] says.
-unsafe fn rows(op: &Lookup, words: usize, call: Call<'_>, decode: impl Fn(usize, &mut [f32])) {
+unsafe fn rows(op: &Lookup, vocabulary: usize, call: Call<'_>, decode: impl Fn(usize, &mut [f32])) {
     let y = call.outputs[0];
     over_rows(call.worker, y.rows, y.width, |rows| {
         for i in rows {
@@ -78,7 +78,7 @@ unsafe fn rows(op: &Lookup, words: usize, call: Call<'_>, decode: impl Fn(usize,
                 out.fill(0.0);
                 continue;
             };
-            assert!(row < words, "row {row} of {words}");
+            assert!(row < vocabulary, "row {row} of {vocabulary}");
             decode(row, out);
         }
     });

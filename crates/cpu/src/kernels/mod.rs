@@ -68,11 +68,11 @@ pub(crate) enum Kernel {
     /// The same with two weights, as [`Kernel::LowpGated`] has them.
     CodedGated { coding: Coding, k: usize, act: Activation },
     /// A lookup in a table of so many rows, in `int8`, laid out as the B of a product.
-    Int8Lookup { op: Lookup, words: usize },
+    Int8Lookup { op: Lookup, vocabulary: usize },
     /// The same in a table that only lookups read.
-    TableLookup { op: Lookup, words: usize },
+    TableLookup { op: Lookup, vocabulary: usize },
     /// A lookup in a coded table of so many rows.
-    CodedLookup { op: Lookup, coding: Coding, words: usize },
+    CodedLookup { op: Lookup, coding: Coding, vocabulary: usize },
     /// Computes the angles of this run's rows.
     Angles(Rotate),
     /// Copies what came from outside.
@@ -337,9 +337,9 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             }
             Kernel::CodedProduct { coding, k, epilogue } => coded::product(*coding, *k, *epilogue, call),
             Kernel::CodedGated { coding, k, act } => gated::coded(*coding, *k, *act, call),
-            Kernel::Int8Lookup { op, words } => coded::int8_lookup(op, *words, call),
-            Kernel::TableLookup { op, words } => coded::table_lookup(op, *words, call),
-            Kernel::CodedLookup { op, coding, words } => coded::lookup(op, *coding, *words, call),
+            Kernel::Int8Lookup { op, vocabulary } => coded::int8_lookup(op, *vocabulary, call),
+            Kernel::TableLookup { op, vocabulary } => coded::table_lookup(op, *vocabulary, call),
+            Kernel::CodedLookup { op, coding, vocabulary } => coded::lookup(op, *coding, *vocabulary, call),
             Kernel::Angles(op) => position::angles(op, call),
             Kernel::Copy => map::copy(call),
         }

@@ -14,7 +14,7 @@ use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 #[derive(Clone, Copy, Debug)]
 pub struct Avx2(__m256, __m256);
 
-/// Eight all-ones words, then eight zeros: a window into it masks the first `n` of eight lanes.
+/// Eight integers of all ones, then eight zeros: a window into it masks the first `n` of eight lanes.
 static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
 
 /// The first `n` of eight lanes.
@@ -23,7 +23,7 @@ static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0,
 /// The machine has AVX; `n ≤ 8`.
 #[inline(always)]
 unsafe fn first(n: usize) -> __m256i {
-    // SAFETY: `8 − n` is at most 8, and eight words follow it.
+    // SAFETY: `8 − n` is at most 8, and eight integers follow it.
     unsafe { _mm256_loadu_si256(WINDOW.as_ptr().add(8 - n).cast()) }
 }
 

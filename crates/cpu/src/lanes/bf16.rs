@@ -1,4 +1,4 @@
-//! Numbers in `bf16`: the upper halves of `f32`.
+//! Numbers in `bf16`: the upper 16 bits of an `f32`.
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use super::{LANES, Lanes};
@@ -17,13 +17,13 @@ pub(crate) fn to_bf16(x: f32) -> u16 {
     (if bits & 0x7fff_ffff > 0x7f80_0000 { quiet } else { rounded }) as u16
 }
 
-/// The number whose upper half this is.
+/// The number whose upper 16 bits these are.
 #[inline(always)]
-pub(crate) fn from_bf16(half: u16) -> f32 {
-    f32::from_bits(u32::from(half) << 16)
+pub(crate) fn from_bf16(bits: u16) -> f32 {
+    f32::from_bits(u32::from(bits) << 16)
 }
 
-/// Two numbers as the halves of a word.
+/// A pair of `bf16`: the first number is in the lower 16 bits.
 #[inline(always)]
 pub(crate) fn pair_bits(lower: f32, upper: f32) -> u32 {
     u32::from(to_bf16(lower)) | u32::from(to_bf16(upper)) << 16
@@ -62,7 +62,7 @@ mod machine {
         unsafe { std::mem::transmute::<__m512bh, __m512i>(_mm512_cvtne2ps_pbh(high, low)) }
     }
 
-    /// Numbers of two rows, interleaved: those of the first are the lower halves of words.
+    /// Numbers of two rows, interleaved: those of the first are the lower ones of pairs.
     #[inline]
     #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
     pub(crate) fn round_interleaved(rows: [__m512; 2]) -> __m512i {

@@ -100,8 +100,8 @@ pub(super) fn put(row: &CodedRow, column: usize, panel: &mut [u8]) {
 fn put_codes(codes: &[u8; 2 * LINE], column: usize, to: &mut [u8; PAIR]) {
     for (line, eight) in codes.as_chunks::<8>().0.iter().enumerate() {
         let eight = u64::from_le_bytes(*eight);
-        let word = eight as u32 | ((eight >> 32) as u32) << 4;
-        to[line * LINE + 4 * column..][..4].copy_from_slice(&word.to_le_bytes());
+        let packed = eight as u32 | ((eight >> 32) as u32) << 4;
+        to[line * LINE + 4 * column..][..4].copy_from_slice(&packed.to_le_bytes());
     }
 }
 

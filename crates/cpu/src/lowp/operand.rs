@@ -52,7 +52,7 @@ pub enum OperandSource {
     Bf16Tiles(*const f32),
 }
 
-/// A tile while it is made: sixteen lines of sixteen words.
+/// A tile while it is made: sixteen lines of sixteen `u32`.
 #[repr(align(64))]
 struct Tile([[u32; LINES]; LINES]);
 
@@ -64,7 +64,7 @@ impl Tile {
     #[inline(always)]
     unsafe fn transpose<L: Lanes>(&mut self) {
         let from = Self(self.0);
-        // SAFETY: the caller's promise; a tile is sixteen rows of sixteen words, which are moved as they are.
+        // SAFETY: the caller's promise; a tile is sixteen rows of sixteen `u32`, which are moved as they are.
         unsafe {
             L::transpose((&raw const from).cast(), LINES as isize, 0..LINES, LINES, (&raw mut *self).cast());
         };
@@ -201,7 +201,7 @@ impl OperandPacker {
         }
     }
 
-    /// [`OperandPacker::pairs`] of a matrix in `bf16`: halves of lines.
+    /// [`OperandPacker::pairs`] of a matrix in `bf16`, whose lines are two panels wide.
     ///
     /// # Safety
     /// As there.
@@ -211,7 +211,7 @@ impl OperandPacker {
         if panel * LINES >= self.width {
             return tile;
         }
-        let half = |row: usize| {
+        let numbers = |row: usize| {
             if row >= self.rows {
                 return [0; LINES];
             }
@@ -220,9 +220,9 @@ impl OperandPacker {
         };
         for (pair, line) in tile.0.iter_mut().enumerate() {
             let first = step * 2 * LINES + 2 * pair;
-            let (low, high) = (half(first), half(first + 1));
-            for (i, word) in line.iter_mut().enumerate() {
-                *word = u32::from(low[i]) | u32::from(high[i]) << 16;
+            let (low, high) = (numbers(first), numbers(first + 1));
+            for (i, pair) in line.iter_mut().enumerate() {
+                *pair = u32::from(low[i]) | u32::from(high[i]) << 16;
             }
         }
         tile

@@ -387,7 +387,7 @@ impl Bytes for Avx512 {
         }
     }
 
-    /// Of each pair, one is the upper half of its 32 bits already. The other is shifted there.
+    /// Of each pair, one is in the upper 16 of its 32 bits already. The other is shifted there.
     #[inline(always)]
     unsafe fn quantize_bf16_line(from: *const u16, inverse: f32, to: *mut u8) {
         use std::arch::x86_64::{
@@ -399,17 +399,17 @@ impl Bytes for Avx512 {
         // SAFETY: the caller's promise.
         unsafe {
             let (inverse, upper) = (_mm512_set1_ps(inverse), _mm512_set1_epi32(!0xffff));
-            let mut words = [_mm512_setzero_si512(); 2];
-            for (i, words) in words.iter_mut().enumerate() {
+            let mut integers = [_mm512_setzero_si512(); 2];
+            for (i, integers) in integers.iter_mut().enumerate() {
                 let pairs = _mm512_loadu_si512(from.add(i * LINE / 2).cast());
                 let (even, odd) = (_mm512_slli_epi32::<16>(pairs), _mm512_and_si512(pairs, upper));
                 let even = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_castsi512_ps(even), inverse));
                 let odd = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_castsi512_ps(odd), inverse));
-                *words = _mm512_mask_blend_epi16(0xaaaa_aaaa, even, _mm512_slli_epi32::<16>(odd));
+                *integers = _mm512_mask_blend_epi16(0xaaaa_aaaa, even, _mm512_slli_epi32::<16>(odd));
             }
             // Packing goes by quarters of a register.
             let order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
-            let bytes = _mm512_permutexvar_epi64(order, _mm512_packs_epi16(words[0], words[1]));
+            let bytes = _mm512_permutexvar_epi64(order, _mm512_packs_epi16(integers[0], integers[1]));
             _mm512_store_si512(to.cast(), bytes);
         }
     }
@@ -499,7 +499,7 @@ mod tests {
             if let Some(last) = rounded.last_mut().filter(|_| rows > 1) {
                 *last = to_bf16(f32::NAN);
             }
-            let numbers: Vec<f32> = rounded.iter().map(|&half| from_bf16(half)).collect();
+            let numbers: Vec<f32> = rounded.iter().map(|&bits| from_bf16(bits)).collect();
             let quantized = |from: RowSource, isa: Isa| {
                 let mut to = Buffer::zeros(RowQuantizer::len(Format::Int8, rows, k));
                 let quantizer =

@@ -1,6 +1,6 @@
 //! A table whose rows are looked up and never multiplied: in 8-bit integers, row by row, each with its scale behind it.
 //!
-//! In a B of products a row lies in as many cache lines as it has words.
+//! In a B of products a row lies in as many cache lines as it has floats.
 #![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use glassformer_tensor::Buffer;
@@ -55,14 +55,14 @@ impl Table {
     }
 
     fn set(data: &mut Buffer, row: usize, integers: &[u8], scale: f32) {
-        let words = Self::row_bytes(integers.len()) / 4;
-        let row = &mut data[row * words..(row + 1) * words];
-        for (word, some) in row.iter_mut().zip(integers.chunks(4)) {
+        let floats = Self::row_bytes(integers.len()) / 4;
+        let row = &mut data[row * floats..(row + 1) * floats];
+        for (float, some) in row.iter_mut().zip(integers.chunks(4)) {
             let mut bytes = [0; 4];
             bytes[..some.len()].copy_from_slice(some);
-            *word = f32::from_bits(u32::from_le_bytes(bytes));
+            *float = f32::from_bits(u32::from_le_bytes(bytes));
         }
-        row[words - 1] = scale;
+        row[floats - 1] = scale;
     }
 
     /// Writes the numbers of row `row` of a table whose rows are as long as `to`.
@@ -70,11 +70,11 @@ impl Table {
     /// # Safety
     /// The machine has `isa`; `table` is what [`Table::as_ptr`] gave, and has this row.
     pub unsafe fn decode(isa: Isa, table: *const f32, row: usize, to: &mut [f32]) {
-        let words = Self::row_bytes(to.len()) / 4;
+        let floats = Self::row_bytes(to.len()) / 4;
         // SAFETY: the caller's promise; the scale ends the row.
         let (row, scale) = unsafe {
-            let row = table.add(row * words);
-            (std::slice::from_raw_parts(row.cast::<i8>(), to.len()), *row.add(words - 1))
+            let row = table.add(row * floats);
+            (std::slice::from_raw_parts(row.cast::<i8>(), to.len()), *row.add(floats - 1))
         };
         // SAFETY: the caller's promise.
         unsafe { dispatch!(isa, dequantize(row, scale, to)) };

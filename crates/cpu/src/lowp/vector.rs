@@ -32,7 +32,7 @@ trait Step: Copy {
     /// Sums to go on with.
     ///
     /// # Safety
-    /// The machine has the instructions; `from` is valid for reads of sixteen words, aligned to 64 bytes.
+    /// The machine has the instructions; `from` is valid for reads of sixteen `u32`, aligned to 64 bytes.
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         const { assert!(size_of::<Self>() == LINE, "sixteen sums of four bytes") };
@@ -146,9 +146,9 @@ unsafe fn to_i16<L: Lanes>(patch: &Patch, place: &mut Prepared) {
             unsafe {
                 let line = patch.a.add(at).cast::<[[i8; 4]; LINE / 4]>().read();
                 let to = to.add(at).cast::<[i16; 4]>();
-                for (word, bytes) in line.into_iter().enumerate() {
+                for (four, bytes) in line.into_iter().enumerate() {
                     let [a, b, c, d] = bytes.map(i16::from);
-                    to.add(word).write([a, c, b, d]);
+                    to.add(four).write([a, c, b, d]);
                 }
             }
         }
@@ -296,9 +296,9 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
     panel: usize,
     prefetcher: &mut impl Prefetch,
 ) {
-    let words = patch.sums.cast::<f32>();
+    let sums_at = patch.sums.cast::<f32>();
     let place =
-        |i: usize, p: usize| words.wrapping_add((row + i) * Shape::Wide.width() + (panel + p) * LINES);
+        |i: usize, p: usize| sums_at.wrapping_add((row + i) * Shape::Wide.width() + (panel + p) * LINES);
     let shift = |p: usize| patch.shift.wrapping_add((panel + p) * LINES);
     // SAFETY: the caller's promise; a tile has sixteen lines, of which one for each row of A.
     unsafe {

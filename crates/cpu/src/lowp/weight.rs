@@ -93,7 +93,7 @@ impl Weight {
                 let sum: i32 = format
                     .tiles_of(inputs, block)
                     .flat_map(|tile| &panel[tile * TILE_FLOATS + column % LINES * LINES..][..LINES])
-                    .map(|word| sum_of_bytes(word.to_bits()))
+                    .map(|four| sum_of_bytes(four.to_bits()))
                     .sum();
                 *shift = f32::from_bits((-128 * sum).cast_unsigned());
             }
@@ -176,8 +176,8 @@ impl Weight {
             let scale = *b.add(padded(columns) / LINES * tiles * TILE_FLOATS + column);
             let lines = b.add(column / LINES * tiles * TILE_FLOATS + column % LINES);
             for (line, numbers) in to.chunks_mut(4).enumerate() {
-                let word = (*lines.add(line * LINES)).to_bits().to_le_bytes();
-                for (number, byte) in numbers.iter_mut().zip(word) {
+                let bytes = (*lines.add(line * LINES)).to_bits().to_le_bytes();
+                for (number, byte) in numbers.iter_mut().zip(bytes) {
                     *number = scale * f32::from(byte.cast_signed());
                 }
             }
@@ -237,7 +237,7 @@ unsafe fn lay_out<L: Lanes>(
             }
             *sum += line.iter().map(|byte| i32::from(byte.cast_signed())).sum::<i32>();
         }
-        // SAFETY: the caller's promise; both are sixteen rows of sixteen words, which are moved as they are.
+        // SAFETY: the caller's promise; both are sixteen rows of sixteen floats, which are moved as they are.
         unsafe {
             L::transpose((&raw const lines).cast(), LINES as isize, 0..LINES, LINES, tile.as_mut_ptr());
         }
@@ -255,12 +255,12 @@ fn bytes_of(numbers: &mut [f32]) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) }
 }
 
-/// The four integers of a word, added up.
-fn sum_of_bytes(word: u32) -> i32 {
-    word.to_le_bytes().iter().map(|byte| i32::from(byte.cast_signed())).sum()
+/// The four integers in 32 bits, added up.
+fn sum_of_bytes(four: u32) -> i32 {
+    four.to_le_bytes().iter().map(|byte| i32::from(byte.cast_signed())).sum()
 }
 
-/// Rows become columns, in a tile of sixteen by sixteen words.
+/// Rows become columns, in a tile of sixteen by sixteen floats.
 fn transpose(tile: &mut [f32; TILE_FLOATS]) {
     for i in 0..LINES {
         for j in 0..i {

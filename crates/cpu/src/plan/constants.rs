@@ -251,14 +251,14 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
 /// If it has another size than the graph says, or a number that is none.
 fn from_bits16(value: Value, graph: &Graph, weights: &dyn Constants) -> Result<Option<Constant>, Error> {
     let ValueInfo { name, shape, .. } = graph.info(value);
-    let Some(halves) = weights.halves(name) else { return Ok(None) };
+    let Some(stored) = weights.halves(name) else { return Ok(None) };
     let (rows, width) = (if let Rows::Fixed(rows) = shape.rows { rows } else { 0 }, shape.width);
-    if halves.count() != rows * width {
-        let (expected, found) = (rows * width, halves.count());
+    if stored.count() != rows * width {
+        let (expected, found) = (rows * width, stored.count());
         return Err(Error::WeightSize { name: name.clone(), shape: shape.to_string(), expected, found });
     }
     let read = |index: usize, row: &mut [f32]| {
-        halves.widen(index * width, row);
+        stored.widen(index * width, row);
         match row.iter().position(|x| !x.is_finite()) {
             Some(at) => {
                 Err(Error::NotFinite { name: name.clone(), index: index * width + at, value: row[at] })

@@ -1,7 +1,7 @@
 //! Pages of keys and values in `bf16` for machines without AMX: half as much to read. Reading takes most of the time.
 //!
-//! A word of 32 bits holds two numbers: of a key, two neighbours; of values, the same number of two neighbours. A page of keys is
-//! `[size / 2, 16 keys]` words, a page of values `[8 pairs of values, size]`, behind its keys where both have room. They are converted to `f32`
+//! 32 bits hold a pair of numbers: of a key, two neighbors; of values, the same number of two neighbors. A page of keys is
+//! `[size / 2, 16 keys]` pairs, a page of values `[8 pairs of values, size]`, behind its keys where both have room. They are converted to `f32`
 //! as they are read, for many queries once, and all arithmetic is that of `f32`, with terms of the softmax within 8e-5, as on tiles.
 //!
 //! Keys that lie in rows may be looked at from pages in another run, and are rounded as these are, so that the bits are the same. Only
@@ -17,20 +17,20 @@ use crate::lanes::bf16::{pack_pairs, pair_bits};
 use crate::lanes::{LANES, Lanes};
 use crate::pages::KeysAndValues;
 
-/// Words of a page of keys.
-fn key_words(size: usize) -> usize {
+/// Pairs of a page of keys.
+fn key_pairs(size: usize) -> usize {
     size.div_ceil(2) * PAGE
 }
 
-/// Words of so many values of a page, from the first on.
-fn value_words(size: usize, count: usize) -> usize {
+/// Pairs of so many values of a page, from the first on.
+fn value_pairs(size: usize, count: usize) -> usize {
     count.div_ceil(2) * size
 }
 
 /// Where the values of a page are: behind its keys where both have room.
 pub(super) fn values_at(size: usize, page: KeysAndValues) -> *mut f32 {
-    if key_words(size) + value_words(size, PAGE) <= size * PAGE {
-        page.keys.wrapping_add(key_words(size))
+    if key_pairs(size) + value_pairs(size, PAGE) <= size * PAGE {
+        page.keys.wrapping_add(key_pairs(size))
     } else {
         page.values
     }
@@ -86,7 +86,7 @@ unsafe fn store_values<L: Lanes>(rows: HeadRows, first: usize, values: *mut f32)
         let both = j.is_multiple_of(2) && j + 1 < first + count;
         for c in (0..size).step_by(LANES) {
             let some = (size - c).min(LANES);
-            // SAFETY: the caller's promise; no more than `some` numbers or words are touched.
+            // SAFETY: the caller's promise; no more than `some` numbers or pairs are touched.
             unsafe {
                 let line = values.add(j / 2 * size + c);
                 let value = L::load_first(row.add(c), some);
@@ -113,8 +113,8 @@ pub(super) unsafe fn copy(size: usize, count: usize, from: KeysAndValues, to: Ke
     let [from_values, to_values] = [from, to].map(|page| values_at(size, page));
     // SAFETY: the caller's promise.
     unsafe {
-        to.keys.copy_from_nonoverlapping(from.keys, key_words(size));
-        to_values.copy_from_nonoverlapping(from_values, value_words(size, count));
+        to.keys.copy_from_nonoverlapping(from.keys, key_pairs(size));
+        to_values.copy_from_nonoverlapping(from_values, value_pairs(size, count));
     }
 }
 
@@ -126,14 +126,14 @@ pub(super) unsafe fn widen(isa: Isa, size: usize, keys: *const f32, values: *con
     // SAFETY: the caller's promise.
     unsafe {
         // Of an odd number of numbers, the last of a key has no neighbour.
-        dispatch!(isa, |L| apart::<L>(keys, PAGE, size, to.keys));
-        dispatch!(isa, |L| apart::<L>(values, size, PAGE, to.values));
+        dispatch!(isa, |L| unpack::<L>(keys, PAGE, size, to.keys));
+        dispatch!(isa, |L| unpack::<L>(values, size, PAGE, to.values));
     }
 }
 
-/// Lines of `width` words as twice as many lines of numbers, `lines` of them.
+/// Lines of `width` pairs as twice as many lines of numbers, `lines` of them.
 #[inline(always)]
-unsafe fn apart<L: Lanes>(from: *const f32, width: usize, lines: usize, to: *mut f32) {
+unsafe fn unpack<L: Lanes>(from: *const f32, width: usize, lines: usize, to: *mut f32) {
     for line in (0..lines).step_by(2) {
         for c in (0..width).step_by(LANES) {
             let some = (width - c).min(LANES);

@@ -9,9 +9,9 @@ use crate::lanes::LANES;
 /// How keys and values lie in pages. Both who stores them and who reads them ask this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
-    /// Keys turned, `[size, 16]`, and values as rows, in `f32`.
+    /// Keys transposed, `[size, 16]`, and values as rows, in `f32`.
     F32,
-    /// In `bf16`, two in a word, as `bf16` says: half as much to read.
+    /// In `bf16`, in pairs, as `bf16` says: half as much to read.
     Bf16,
     /// In `bf16`, as `tiles` says: multiplied as they are.
     Tiles,
@@ -26,13 +26,13 @@ impl Form {
         }
     }
 
-    /// That of pages for heads of this size. Only where they are laid out for halves does everybody keep halves in them.
+    /// That of pages for heads of this size. Only where they are laid out for `bf16` does everybody keep `bf16` in them.
     pub fn stored(run: &Context<'_>, which: Which, size: usize) -> Self {
         Self::new(run, run.pages(which).dtype() == Dtype::Bf16, size)
     }
 
-    fn new(run: &Context<'_>, halves: bool, size: usize) -> Self {
-        if !run.bf16 || !halves {
+    fn new(run: &Context<'_>, is_bf16: bool, size: usize) -> Self {
+        if !run.bf16 || !is_bf16 {
             Self::F32
         } else if run.tiles && size >= LANES {
             // Smaller heads would need more room in a page than they have.

@@ -10,7 +10,7 @@ use glassformer_graph::ops::Attend;
 use super::mask::TILE;
 use super::meet::{BLOCK, Met, STRETCH};
 use super::online_softmax::{OnlineSoftmax, Quotients, log, total};
-use super::product::{Mix, OF_TILE, Paged, Words};
+use super::product::{Mix, OF_TILE, Paged, Pairs};
 use super::score::Scorer;
 use super::tile::{Attention, Part, Tile, carve, carved};
 use super::tiles::{self, Queries};
@@ -102,8 +102,15 @@ impl Gathered<'_> {
         let (levels, sums) =
             (&mut self.levels[rows.clone()], &mut self.sums[rows.start * LANES..rows.end * LANES]);
         let (scores, seen) = (&mut *few.scores, &mut *few.seen);
-        let mut online_softmax =
-            OnlineSoftmax { scores, seen, levels, sums, mixed, stride, near: call.is_near() };
+        let mut online_softmax = OnlineSoftmax {
+            scores,
+            seen,
+            levels,
+            sums,
+            mixed,
+            stride,
+            is_approximate: call.is_approximate(),
+        };
         // SAFETY: the planner picked an instruction set of this machine.
         unsafe { online_softmax.run(call.run.isa) };
         let out = mixed.as_mut_ptr();
@@ -115,11 +122,11 @@ impl Gathered<'_> {
             count: rows.len(),
             size: call.op.size,
         };
-        let Tile { values, bf16, .. } = *few.tile;
+        let Tile { values, is_bf16, .. } = *few.tile;
         // SAFETY: as above; the values of keys that are seen are there.
         unsafe {
-            if bf16 {
-                mix.add_seen(call.run.isa, Paged::<Words>(values.0, values.1, PhantomData), few.seen);
+            if is_bf16 {
+                mix.add_seen(call.run.isa, Paged::<Pairs>(values.0, values.1, PhantomData), few.seen);
             } else {
                 mix.add_seen(call.run.isa, values, few.seen);
             }
@@ -164,8 +171,9 @@ impl Gathered<'_> {
         // SAFETY: the planner picked an instruction set of this machine.
         unsafe { total(run.isa, &self.sums[..part.count() * LANES], totals) };
         let at = start * y.width + part.head * op.size;
-        let (stride, near) = (stride(op), call.is_near());
-        let quotients = Quotients { mixed: self.mixed, stride, totals: &*totals, size: op.size, near };
+        let (stride, is_approximate) = (stride(op), call.is_approximate());
+        let quotients =
+            Quotients { mixed: self.mixed, stride, totals: &*totals, size: op.size, is_approximate };
         // SAFETY: as above; these columns of these rows are this part's alone.
         unsafe { quotients.write(run.isa, part.rows, y.data.add(at), y.width) };
         // SAFETY: as above.

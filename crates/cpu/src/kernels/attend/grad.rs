@@ -14,7 +14,7 @@ use glassformer_graph::{Capacity, Rows};
 #[cfg(target_arch = "x86_64")]
 use super::form::Form;
 use super::mask::{SequenceMask, TILE, around};
-use super::product::{Dots, Mix, ROWS, Strided, Wide};
+use super::product::{Dots, F32, Mix, ROWS, Strided};
 use super::relative::{farthest, slots};
 use super::score::Scorer;
 use super::softmax_grad::{SoftmaxGrad, dot_rows};
@@ -333,14 +333,14 @@ impl Job<'_, '_> {
         unsafe {
             self.scratch.scorer.set_part(&call, part);
             self.scratch.scorer.meet(&call, tile.start);
-            self.differentiate(tile, &part, first..end, &seen[first..end]);
+            self.softmax_grad(tile, &part, first..end, &seen[first..end]);
             self.sum_over_queries(tile, first, &seen[first..end]);
             self.sum_over_keys(tile, &part, first..end, &seen[first..end]);
         }
     }
 
     /// Probabilities, and gradients of scores.
-    unsafe fn differentiate(&mut self, tile: &Tile, part: &Part, rows: Range<usize>, seen: &[u64]) {
+    unsafe fn softmax_grad(&mut self, tile: &Tile, part: &Part, rows: Range<usize>, seen: &[u64]) {
         let call = self.call;
         let Attention { op, run, .. } = call;
         let (scratch, size) = (&mut self.scratch, op.size);
@@ -379,7 +379,7 @@ impl Job<'_, '_> {
         };
         // SAFETY: the caller's promise; vectors of values with a live key are transposed.
         unsafe {
-            dots.with::<Wide>(run.isa, &values[..tile.live.div_ceil(LANES)]);
+            dots.with::<F32>(run.isa, &values[..tile.live.div_ceil(LANES)]);
             scratch.scorer.score(&call, tile, rows.clone(), seen, softmax_grad.p);
             match op.relative {
                 Relative::None | Relative::Alibi | Relative::TransformerXl => softmax_grad.run(run.isa, None),

@@ -71,18 +71,18 @@ impl<'a> SequenceMask<'a> {
             Reach::Both => end,
             Reach::Past => end.min(at + 1),
         };
-        let near = |window: usize| {
+        let local = |window: usize| {
             let reached = at.saturating_add(window).saturating_add(1);
             Mask { first: first.max(at.saturating_sub(window)), end: end.min(reached), globals: 0 }
         };
         match self.op.pattern {
             Pattern::Dense => Mask { first, end, globals: 0 },
-            Pattern::Window(window) => near(window),
+            Pattern::Window(window) => local(window),
             Pattern::WindowAndGlobal(window) => {
                 if self.batch.side(self.op.side).is_global(self.row + i) {
                     Mask { first, end, globals: 0 }
                 } else {
-                    Mask { globals: end, ..near(window) }
+                    Mask { globals: end, ..local(window) }
                 }
             }
         }

@@ -29,7 +29,6 @@ mod bf16;
 mod form;
 mod forward;
 mod grad;
-mod machine;
 mod mask;
 mod meet;
 mod online_softmax;
@@ -58,19 +57,19 @@ pub(crate) fn has_bf16_grad(op: &AttendGrad) -> bool {
     grad::is_bf16(&op.attend)
 }
 
-/// [`Attend`]: inputs and outputs as it says; queries, keys and values may be `halves`, and queries come times the scale then.
+/// [`Attend`]: inputs and outputs as it says; queries, keys and values may be `bf16`, and queries come times the scale then.
 ///
 /// # Safety
 /// Every worker of the team calls this with the same arguments and a scratch of its own; a barrier follows, or nobody else
 /// has these sequences. Inputs and
 /// outputs have the shapes that the operation says, overlap nowhere, and nobody else touches them meanwhile. The batch is
 /// one that fits the graph; `run.isa` is available.
-pub(crate) unsafe fn attend(op: &Attend, halves: bool, call: super::Call<'_>, scratch: &mut [f32]) {
+pub(crate) unsafe fn attend(op: &Attend, is_bf16: bool, call: super::Call<'_>, scratch: &mut [f32]) {
     let super::Call { inputs, outputs, run, worker, .. } = call;
     let all = (0, run.batch.side(op.side).spans.len());
     let (first, end) = call.sequences.unwrap_or(all);
     // SAFETY: the caller's promise.
-    unsafe { forward::attend(&Attention { op, inputs, halves, run }, first..end, outputs, worker, scratch) }
+    unsafe { forward::attend(&Attention { op, inputs, is_bf16, run }, first..end, outputs, worker, scratch) }
 }
 
 impl CpuOperation for Attend {
@@ -97,7 +96,7 @@ impl CpuOperation for AttendGrad {
     unsafe fn run(&self, call: super::Call<'_>, scratch: &mut [f32]) {
         let super::Call { inputs, outputs, run, worker, .. } = call;
         let (inputs, given) = inputs.split_at(inputs.len() - 3);
-        let call = Attention { op: &self.attend, inputs, halves: false, run };
+        let call = Attention { op: &self.attend, inputs, is_bf16: false, run };
         // SAFETY: the caller's promise.
         unsafe { grad::attend_grad(&call, given, outputs, worker, scratch) }
     }
@@ -111,7 +110,7 @@ impl CpuOperation for AttendShow {
 
     unsafe fn run(&self, call: super::Call<'_>, scratch: &mut [f32]) {
         let super::Call { inputs, outputs, run, worker, .. } = call;
-        let call = Attention { op: &self.attend, inputs, halves: false, run };
+        let call = Attention { op: &self.attend, inputs, is_bf16: false, run };
         // SAFETY: the caller's promise.
         unsafe { show::attend_show(&call, self, outputs[0], worker, scratch) }
     }

@@ -39,7 +39,7 @@ pub(super) fn term<L: Lanes>(x: L) -> L {
 
 /// The same within 8e-5, from x · log₂e: enough beside `bf16`, and half the work.
 #[inline(always)]
-fn near_term<L: Lanes>(t: L) -> L {
+fn approximate_term<L: Lanes>(t: L) -> L {
     // SAFETY: `t` proves the instructions.
     unsafe {
         let least = L::splat(LEAST * LOG2_E);
@@ -49,13 +49,13 @@ fn near_term<L: Lanes>(t: L) -> L {
     }
 }
 
-/// exp(score − level) as a term, as exact as can be or near.
+/// exp(score − level) as a term, exact or approximate.
 #[inline(always)]
-unsafe fn term_of<L: Lanes, const NEAR: bool>(score: L, level: f32) -> L {
+unsafe fn term_of<L: Lanes, const APPROXIMATE: bool>(score: L, level: f32) -> L {
     // SAFETY: `score` proves the instructions.
     unsafe {
-        if NEAR {
-            near_term(score.fma(L::splat(LOG2_E), L::splat(-level * LOG2_E)))
+        if APPROXIMATE {
+            approximate_term(score.fma(L::splat(LOG2_E), L::splat(-level * LOG2_E)))
         } else {
             term(score - L::splat(level))
         }
@@ -76,7 +76,7 @@ pub(super) struct OnlineSoftmax<'a> {
     pub mixed: &'a mut [f32],
     pub stride: usize,
     /// Whether terms within 8e-5 will do.
-    pub near: bool,
+    pub is_approximate: bool,
 }
 
 impl OnlineSoftmax<'_> {
@@ -98,7 +98,7 @@ impl OnlineSoftmax<'_> {
         // Most see all, whose number the compiler knows then.
         // SAFETY: the caller promises the instructions.
         unsafe {
-            match (seen.len() == VECTORS, self.near) {
+            match (seen.len() == VECTORS, self.is_approximate) {
                 (true, true) => self.over::<L, true>(0..VECTORS),
                 (true, false) => self.over::<L, false>(0..VECTORS),
                 (false, true) => self.over::<L, true>(seen),
@@ -108,7 +108,7 @@ impl OnlineSoftmax<'_> {
     }
 
     #[inline(always)]
-    unsafe fn over<L: Lanes, const NEAR: bool>(&mut self, vectors: Range<usize>) {
+    unsafe fn over<L: Lanes, const APPROXIMATE: bool>(&mut self, vectors: Range<usize>) {
         // SAFETY: the caller promises the instructions; rows have these vectors, and sums are whole ones.
         unsafe {
             self.follow::<L>(&vectors);
@@ -128,7 +128,7 @@ impl OnlineSoftmax<'_> {
                 let (level, mut sum) = (self.levels[r], L::load(sums.as_ptr()));
                 for v in vectors.clone() {
                     let at = row.as_mut_ptr().add(v * LANES);
-                    let p = term_of::<L, NEAR>(L::load(at), level);
+                    let p = term_of::<L, APPROXIMATE>(L::load(at), level);
                     p.store(at);
                     sum = sum + p;
                 }
@@ -199,8 +199,8 @@ pub(super) struct Quotients<'a> {
     pub totals: &'a [f32],
     /// Numbers of a row.
     pub size: usize,
-    /// Whether quotients that are only near will do.
-    pub near: bool,
+    /// Whether approximate quotients will do.
+    pub is_approximate: bool,
 }
 
 impl Quotients<'_> {
@@ -227,7 +227,7 @@ impl Quotients<'_> {
                 let mut at = 0;
                 while at < self.size {
                     let number = L::load(from.add(at));
-                    let number = match (total == 0.0, self.near) {
+                    let number = match (total == 0.0, self.is_approximate) {
                         (true, _) => zero,
                         (false, true) => number * factor + zero,
                         (false, false) => number / divisor + zero,
@@ -284,20 +284,26 @@ pub(super) unsafe fn log(isa: Isa, levels: &[f32], totals: &mut [f32]) {
 ///
 /// # Safety
 /// `isa` is available; there are whole vectors of scores.
-pub(super) unsafe fn probabilities(isa: Isa, scores: &mut [f32], level: f32, total: f32, near: bool) {
+pub(super) unsafe fn probabilities(
+    isa: Isa,
+    scores: &mut [f32],
+    level: f32,
+    total: f32,
+    is_approximate: bool,
+) {
     #[inline(always)]
-    unsafe fn on<L: Lanes, const NEAR: bool>(scores: &mut [f32], level: f32, total: f32) {
+    unsafe fn on<L: Lanes, const APPROXIMATE: bool>(scores: &mut [f32], level: f32, total: f32) {
         for vector in scores.chunks_exact_mut(LANES) {
             // SAFETY: the caller's promise.
             unsafe {
-                let term = term_of::<L, NEAR>(L::load(vector.as_ptr()), level);
+                let term = term_of::<L, APPROXIMATE>(L::load(vector.as_ptr()), level);
                 (term / L::splat(total)).store(vector.as_mut_ptr());
             }
         }
     }
     // SAFETY: the caller's promise.
     unsafe {
-        if near {
+        if is_approximate {
             dispatch!(isa, |L| on::<L, true>(scores, level, total));
         } else {
             dispatch!(isa, |L| on::<L, false>(scores, level, total));
@@ -310,17 +316,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn near_terms_are_within_their_bound_and_zero_where_exact_ones_are() {
+    fn approximate_terms_are_within_their_bound_and_zero_where_exact_ones_are() {
         let level = 3.25;
         let scores: Vec<f32> = (0..4096).map(|i| level + SLACK - 90.0 * i as f32 / 4096.0).collect();
         for isa in Isa::available() {
-            let [exact, near] = [false, true].map(|near| {
+            let [exact, approximate] = [false, true].map(|is_approximate| {
                 let mut terms = scores.clone();
                 // SAFETY: it is available.
-                unsafe { probabilities(isa, &mut terms, level, 1.0, near) };
+                unsafe { probabilities(isa, &mut terms, level, 1.0, is_approximate) };
                 terms
             });
-            for ((x, y), score) in exact.iter().zip(&near).zip(&scores) {
+            for ((x, y), score) in exact.iter().zip(&approximate).zip(&scores) {
                 assert!((x - y).abs() <= 8.5e-5 * x, "{isa}: exp({score} - {level}) is {x}, not {y}");
             }
             let mut odd = [f32::NEG_INFINITY, f32::NAN, 0.0, 0.0].repeat(LANES / 4);

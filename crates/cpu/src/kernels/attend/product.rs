@@ -18,36 +18,36 @@ pub(super) const ROWS: usize = 6;
 const TALL: usize = 2 * ROWS;
 
 /// How numbers lie at the places that they are read from.
-pub(super) trait Written: Copy {
-    /// Numbers in a place.
-    const EACH: usize;
+pub(super) trait Packing: Copy {
+    /// How many numbers are in a place.
+    const NUMBERS: usize;
 
     /// What lies in sixteen places: the first number of each, and the second where there is one.
-    fn apart<L: Lanes>(places: L) -> [L; 2];
+    fn unpack<L: Lanes>(places: L) -> [L; 2];
 }
 
 /// A number in each place.
 #[derive(Clone, Copy)]
-pub(super) struct Wide;
+pub(super) struct F32;
 
-impl Written for Wide {
-    const EACH: usize = 1;
+impl Packing for F32 {
+    const NUMBERS: usize = 1;
 
     #[inline(always)]
-    fn apart<L: Lanes>(places: L) -> [L; 2] {
+    fn unpack<L: Lanes>(places: L) -> [L; 2] {
         [places; 2]
     }
 }
 
-/// Two in each, as in pages of `bf16`.
+/// A pair in each, as in pages of `bf16`.
 #[derive(Clone, Copy)]
-pub(super) struct Words;
+pub(super) struct Pairs;
 
-impl Written for Words {
-    const EACH: usize = 2;
+impl Packing for Pairs {
+    const NUMBERS: usize = 2;
 
     #[inline(always)]
-    fn apart<L: Lanes>(places: L) -> [L; 2] {
+    fn unpack<L: Lanes>(places: L) -> [L; 2] {
         places.unpack_bf16()
     }
 }
@@ -77,19 +77,19 @@ impl Dots {
     ///
     /// # Safety
     /// `isa` is available; rows, keys and results are valid as described.
-    pub unsafe fn with<W: Written>(&self, isa: Isa, keys: &[*const f32]) {
+    pub unsafe fn with<W: Packing>(&self, isa: Isa, keys: &[*const f32]) {
         // SAFETY: the caller's promise.
         unsafe { dispatch!(isa, |L| self.run::<L, W>(keys)) }
     }
 
     #[inline(always)]
-    unsafe fn run<L: Lanes, W: Written>(&self, keys: &[*const f32]) {
+    unsafe fn run<L: Lanes, W: Packing>(&self, keys: &[*const f32]) {
         let mut r = 0;
         while r < self.count {
             // SAFETY: the caller's promise; each block ends within the rows.
             unsafe {
                 match self.count - r {
-                    ROWS.. if W::EACH == 1 => r += self.block::<L, W, ROWS>(r, keys),
+                    ROWS.. if W::NUMBERS == 1 => r += self.block::<L, W, ROWS>(r, keys),
                     4.. => r += self.block::<L, W, 4>(r, keys),
                     2.. => r += self.block::<L, W, 2>(r, keys),
                     _ => r += self.block::<L, W, 1>(r, keys),
@@ -99,7 +99,7 @@ impl Dots {
     }
 
     #[inline(always)]
-    unsafe fn block<L: Lanes, W: Written, const R: usize>(&self, r: usize, keys: &[*const f32]) -> usize {
+    unsafe fn block<L: Lanes, W: Packing, const R: usize>(&self, r: usize, keys: &[*const f32]) -> usize {
         let mut v = 0;
         while v < keys.len() {
             // SAFETY: the caller's promise; each tile ends within the keys.
@@ -115,7 +115,7 @@ impl Dots {
     }
 
     #[inline(always)]
-    unsafe fn tile<L: Lanes, W: Written, const R: usize, const V: usize>(
+    unsafe fn tile<L: Lanes, W: Packing, const R: usize, const V: usize>(
         &self,
         r: usize,
         v: usize,
@@ -126,14 +126,14 @@ impl Dots {
             let rows = self.rows.add(r * self.stride);
             let keys: [*const f32; V] = *keys.as_ptr().add(v).cast();
             let mut sums = [[L::zero(); V]; R];
-            for place in 0..self.size / W::EACH {
+            for place in 0..self.size / W::NUMBERS {
                 let mut keys_of = [[L::zero(); V]; 2];
                 for v in 0..V {
-                    [keys_of[0][v], keys_of[1][v]] = W::apart(L::load(keys[v].add(place * LANES)));
+                    [keys_of[0][v], keys_of[1][v]] = W::unpack(L::load(keys[v].add(place * LANES)));
                 }
-                for (nth, key) in keys_of.iter().enumerate().take(W::EACH) {
+                for (nth, key) in keys_of.iter().enumerate().take(W::NUMBERS) {
                     for (r, sums) in sums.iter_mut().enumerate() {
-                        let x = L::splat(*rows.add(r * self.stride + place * W::EACH + nth));
+                        let x = L::splat(*rows.add(r * self.stride + place * W::NUMBERS + nth));
                         for v in 0..V {
                             sums[v] = x.fma(key[v], sums[v]);
                         }
@@ -141,9 +141,9 @@ impl Dots {
                 }
             }
             // The last number where it has its place for itself.
-            for d in self.size / W::EACH * W::EACH..self.size {
+            for d in self.size / W::NUMBERS * W::NUMBERS..self.size {
                 for v in 0..V {
-                    let [key, _] = W::apart(L::load(keys[v].add(d / W::EACH * LANES)));
+                    let [key, _] = W::unpack(L::load(keys[v].add(d / W::NUMBERS * LANES)));
                     for (r, sums) in sums.iter_mut().enumerate() {
                         sums[v] = L::splat(*rows.add(r * self.stride + d)).fma(key, sums[v]);
                     }
@@ -164,7 +164,7 @@ impl Dots {
 /// Where the rows of a matrix begin: at equal distances, for a while.
 pub(super) trait RowAt: Copy {
     /// How they are written: a number of one row in each place, or of two.
-    type As: Written;
+    type As: Packing;
 
     /// The address of row `j`, or of that and its neighbour.
     fn row(self, j: usize) -> *const f32;
@@ -181,7 +181,7 @@ pub(super) trait RowAt: Copy {
 pub(super) struct Strided(pub *const f32, pub isize);
 
 impl RowAt for Strided {
-    type As = Wide;
+    type As = F32;
 
     #[inline(always)]
     fn row(self, j: usize) -> *const f32 {
@@ -201,14 +201,14 @@ impl RowAt for Strided {
 
 /// Sixteen rows here, sixteen there: where these begin, and from a place of rows to the next.
 #[derive(Clone, Copy)]
-pub(super) struct Paged<W = Wide>(pub [*const f32; 4], pub usize, pub PhantomData<W>);
+pub(super) struct Paged<W = F32>(pub [*const f32; 4], pub usize, pub PhantomData<W>);
 
-impl<W: Written> RowAt for Paged<W> {
+impl<W: Packing> RowAt for Paged<W> {
     type As = W;
 
     #[inline(always)]
     fn row(self, j: usize) -> *const f32 {
-        self.0[j / LANES % 4].wrapping_add(j % LANES / W::EACH * self.1)
+        self.0[j / LANES % 4].wrapping_add(j % LANES / W::NUMBERS * self.1)
     }
 
     #[inline(always)]
@@ -314,10 +314,10 @@ impl Mix {
             // SAFETY: the caller's promise; each block ends within the results.
             unsafe {
                 match self.count - i {
-                    TALL.. if L::IS_WIDE && B::As::EACH == 1 && self.size < 4 * LANES => {
+                    TALL.. if L::IS_WIDE && B::As::NUMBERS == 1 && self.size < 4 * LANES => {
                         i += self.block::<L, B, TALL>(i, rows, &depth);
                     }
-                    ROWS.. if B::As::EACH == 1 => i += self.block::<L, B, ROWS>(i, rows, &depth),
+                    ROWS.. if B::As::NUMBERS == 1 => i += self.block::<L, B, ROWS>(i, rows, &depth),
                     4.. => i += self.block::<L, B, 4>(i, rows, &depth),
                     2.. => i += self.block::<L, B, 2>(i, rows, &depth),
                     _ => i += self.block::<L, B, 1>(i, rows, &depth),
@@ -373,16 +373,17 @@ impl Mix {
                 while j < end {
                     let mut row = [[L::zero(); 2]; C];
                     for (v, row) in row.iter_mut().enumerate() {
-                        *row = B::As::apart(L::load(from.add(v * LANES)));
+                        *row = B::As::unpack(L::load(from.add(v * LANES)));
                     }
-                    if j.is_multiple_of(B::As::EACH) && j + B::As::EACH <= end {
-                        for nth in 0..B::As::EACH {
+                    if j.is_multiple_of(B::As::NUMBERS) && j + B::As::NUMBERS <= end {
+                        for nth in 0..B::As::NUMBERS {
                             self.add_row(weights.add(nth * self.steps.1), &row, nth, &mut sums);
                         }
-                        (j, weights) = (j + B::As::EACH, weights.wrapping_add(B::As::EACH * self.steps.1));
+                        (j, weights) =
+                            (j + B::As::NUMBERS, weights.wrapping_add(B::As::NUMBERS * self.steps.1));
                     } else {
                         // One of two, its neighbour being none of these.
-                        if j.is_multiple_of(B::As::EACH) {
+                        if j.is_multiple_of(B::As::NUMBERS) {
                             self.add_row(weights, &row, 0, &mut sums);
                         } else {
                             self.add_row(weights, &row, 1, &mut sums);
@@ -438,8 +439,8 @@ impl Mix {
                 *sum = L::load_first(self.out.offset((i + r) as isize * self.stride).add(c), n);
             }
             for j in depth.clone() {
-                let both = B::As::apart(L::load_first(rows.row(j).add(c), n));
-                let row = if j % B::As::EACH == 0 { both[0] } else { both[1] };
+                let both = B::As::unpack(L::load_first(rows.row(j).add(c), n));
+                let row = if j % B::As::NUMBERS == 0 { both[0] } else { both[1] };
                 for (r, sum) in sums.iter_mut().enumerate() {
                     *sum = L::splat(*weights.add(r * self.steps.0 + j * self.steps.1)).fma(row, *sum);
                 }

@@ -12,7 +12,7 @@ use glassformer_graph::ops::{Attend, Keys, Reach, Relative};
 
 use super::mask::TILE;
 use super::meet::STRETCH;
-use super::product::{Dots, ROWS, Wide};
+use super::product::{Dots, F32, ROWS};
 use super::tile::{Attention, Part, group};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
@@ -180,7 +180,7 @@ impl<'s> Bias<'s> {
         }
     }
 
-    /// Turns R, the row of distance `far` first, going back from there; zeros where there is no such distance.
+    /// Transposes R, the row of distance `far` first, going back from there; zeros where there is no such distance.
     unsafe fn transpose(&mut self, call: &Attention<'_>, head: usize, far: isize, slots: usize) {
         let (r, size) = (call.extra(0), call.op.size);
         for x in (0..slots).step_by(LANES) {
@@ -196,7 +196,7 @@ impl<'s> Bias<'s> {
         }
     }
 
-    /// Adds to `scores`, `[rows, 64]`, what the distances of these queries of the part add to a tile that begins `ahead` keys
+    /// Adds to `scores`, `[rows, 64]`, what the distances of these queries of the part add to a tile that begins `offset` keys
     /// behind the first. `shifted` are all queries of the part with Transformer-XL's v added.
     ///
     /// # Safety
@@ -205,7 +205,7 @@ impl<'s> Bias<'s> {
         &mut self,
         call: &Attention<'_>,
         part: &Part,
-        ahead: usize,
+        offset: usize,
         rows: Range<usize>,
         shifted: *const f32,
         scores: &mut [f32],
@@ -218,7 +218,7 @@ impl<'s> Bias<'s> {
             Relative::Alibi | Relative::Buckets { .. } => {
                 for (r, scores) in rows.zip(scores.chunks_exact_mut(TILE)) {
                     let (h, i) = part.place(r);
-                    let shift = part.rows - 1 - i + ahead;
+                    let shift = part.rows - 1 - i + offset;
                     add(scores, &self.lines[h * slots(part.rows, self.keys) + shift..][..TILE]);
                 }
             }
@@ -226,8 +226,8 @@ impl<'s> Bias<'s> {
                 for (from, scores) in rows.clone().step_by(ROWS).zip(scores.chunks_mut(ROWS * TILE)) {
                     let few = from..rows.end.min(from + ROWS);
                     // The vectors of slots that these queries meet, of which the last meets the first slots.
-                    let begin = (part.rows - few.end + ahead) / LANES;
-                    let end = (part.rows - 1 - from + ahead + TILE).div_ceil(LANES);
+                    let begin = (part.rows - few.end + offset) / LANES;
+                    let end = (part.rows - 1 - from + offset + TILE).div_ceil(LANES);
                     let size = call.op.size;
                     let keys: [*const f32; MET / LANES] = std::array::from_fn(|v| {
                         self.transposed.as_ptr().wrapping_add((begin + v) * LANES * size)
@@ -242,9 +242,9 @@ impl<'s> Bias<'s> {
                         out_stride: MET,
                     };
                     // SAFETY: the caller's promise; `begin..end` are among the slots transposed, at most MET of them.
-                    unsafe { dots.with::<Wide>(call.run.isa, &keys[..end - begin]) };
+                    unsafe { dots.with::<F32>(call.run.isa, &keys[..end - begin]) };
                     for (k, scores) in scores.chunks_exact_mut(TILE).enumerate() {
-                        let shift = part.rows - 1 - (from + k) + ahead - begin * LANES;
+                        let shift = part.rows - 1 - (from + k) + offset - begin * LANES;
                         add(scores, &self.lines[k * MET + shift..][..TILE]);
                     }
                 }

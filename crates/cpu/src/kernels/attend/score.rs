@@ -9,7 +9,7 @@ use glassformer_graph::ops::{Attend, KeySpan, Relative};
 
 use super::mask::{TILE, bits_of, first_run, vectors};
 use super::meet::STRETCH;
-use super::product::{Dots, Wide, Words};
+use super::product::{Dots, F32, Pairs};
 use super::relative::Bias;
 use super::tile::{Attention, Part, Tile};
 use super::tiles::{self, AmxScratch, Queries};
@@ -21,7 +21,7 @@ pub(super) struct Scorer<'s> {
     pub queries: &'s mut [f32],
     /// For Transformer-XL the queries + v.
     pub shifted: &'s mut [f32],
-    /// Turned keys, where they do not lie transposed already, and values, where rows that lie far apart are read often.
+    /// Transposed keys, where they do not lie so already, and values, where rows that lie far apart are read often.
     transposed: &'s mut [f32],
     /// Where low-precision numbers are multiplied, if they are.
     amx: Option<AmxScratch<'s>>,
@@ -115,7 +115,7 @@ impl<'s> Scorer<'s> {
             let mut tile = Tile::find(call, keys, head, start);
             match &mut self.amx {
                 Some(amx) => amx.load(call, &mut tile, keys, head),
-                None => tile.bring(call, keys, head, self.transposed, self.part.count() >= COPYING_QUERIES),
+                None => tile.prepare(call, keys, head, self.transposed, self.part.count() >= COPYING_QUERIES),
             }
             tile
         }
@@ -154,8 +154,8 @@ impl<'s> Scorer<'s> {
         let scores = &mut scores[..rows.len() * TILE];
         // SAFETY: the caller's promise.
         unsafe {
-            let ahead = tile.start - self.met;
-            self.bias.add(call, &self.part, ahead, rows, self.shifted.as_ptr(), scores);
+            let offset = tile.start - self.met;
+            self.bias.add(call, &self.part, offset, rows, self.shifted.as_ptr(), scores);
         }
         for (scores, &seen) in scores.chunks_exact_mut(TILE).zip(seen) {
             hide(scores, seen);
@@ -186,7 +186,7 @@ impl<'s> Scorer<'s> {
         };
         let (isa, keys) = (call.run.isa, &tile.keys[vectors]);
         // SAFETY: the caller's promise; a vector with a key that is seen is there.
-        unsafe { if tile.bf16 { dots.with::<Words>(isa, keys) } else { dots.with::<Wide>(isa, keys) } }
+        unsafe { if tile.is_bf16 { dots.with::<Pairs>(isa, keys) } else { dots.with::<F32>(isa, keys) } }
     }
 }
 

@@ -88,7 +88,7 @@ unsafe fn show(
     place: impl Fn(usize, usize) -> *mut f32,
 ) {
     let ShowScratch { scorer, scores, sums } = scratch;
-    let (isa, near) = (call.run.isa, call.is_near());
+    let (isa, is_approximate) = (call.run.isa, call.is_approximate());
     let (mut levels, mut totals) = ([f32::NEG_INFINITY; QUERIES], [0.0; QUERIES]);
     // SAFETY: the caller's promise, and the planner picked an instruction set of this machine.
     unsafe {
@@ -97,7 +97,8 @@ unsafe fn show(
             scorer.walk(call, part, scores, |few| {
                 let sums = &mut sums[few.rows.start * LANES..few.rows.end * LANES];
                 let (scores, seen, levels) = (few.scores, few.seen, &mut levels[few.rows]);
-                OnlineSoftmax { scores, seen, levels, sums, mixed: &mut [], stride: 0, near }.run(isa);
+                OnlineSoftmax { scores, seen, levels, sums, mixed: &mut [], stride: 0, is_approximate }
+                    .run(isa);
             });
             total(isa, sums, &mut totals);
         }
@@ -105,7 +106,7 @@ unsafe fn show(
             for ((r, seen), numbers) in few.rows.zip(few.seen).zip(few.scores.chunks_exact_mut(TILE)) {
                 match shown {
                     Shown::Scores => {}
-                    Shown::Probabilities => probabilities(isa, numbers, levels[r], totals[r], near),
+                    Shown::Probabilities => probabilities(isa, numbers, levels[r], totals[r], is_approximate),
                 }
                 for (bit, &number) in numbers.iter().enumerate().filter(|(bit, _)| *seen >> bit & 1 == 1) {
                     place(r, few.tile.start + bit).write(number);

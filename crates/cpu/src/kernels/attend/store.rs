@@ -4,13 +4,13 @@ use glassformer_graph::ops::Store;
 use glassformer_graph::{PAGE, Slot, Span};
 
 use super::form::Form;
-use super::machine::Machine;
 use super::tile::HeadRows;
 use super::walk::share;
 use super::{bf16, tiles};
 use crate::context::{Block, Context};
 use crate::dispatch;
 use crate::isa::Isa;
+use crate::lanes::Lanes;
 use crate::pages::{KeysAndValues, PagesAt};
 use crate::team::Worker;
 
@@ -93,7 +93,7 @@ unsafe fn store_wide(isa: Isa, keys: HeadRows, values: HeadRows, first: usize, p
     // SAFETY: the caller's promise.
     unsafe {
         if count == PAGE {
-            dispatch!(isa, |L| L::turn(keys.start, keys.stride as isize, 0..PAGE, size, page.keys));
+            dispatch!(isa, |L| L::transpose(keys.start, keys.stride as isize, 0..PAGE, size, page.keys));
         } else {
             for i in 0..count {
                 for d in 0..size {

@@ -7,18 +7,17 @@ use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
 use super::bf16;
 use super::form::{Form, may_be_stored};
-use super::machine::Machine;
 use super::mask::TILE;
 use super::product::Paged;
 use crate::context::{Block, Context};
 use crate::dispatch;
-use crate::lanes::LANES;
+use crate::lanes::{LANES, Lanes};
 use crate::pages::KeysAndValues;
 
 /// Vectors of keys in a tile.
 pub(super) const VECTORS: usize = TILE / LANES;
 
-// A page of keys is a vector of turned keys, which is why tiles read keys where they were stored.
+// A page of keys is a vector of transposed keys, which is why tiles read keys where they were stored.
 const _: () = assert!(PAGE == LANES);
 
 /// One call of a kernel: what its workers share.
@@ -26,8 +25,8 @@ const _: () = assert!(PAGE == LANES);
 pub(super) struct Attention<'a> {
     pub op: &'a Attend,
     pub inputs: &'a [Block],
-    /// Whether queries, keys and values are halves, and queries come times the scale.
-    pub halves: bool,
+    /// Whether queries, keys and values are `bf16`, and queries come times the scale.
+    pub is_bf16: bool,
     pub run: &'a Context<'a>,
 }
 
@@ -37,8 +36,8 @@ impl Attention<'_> {
         self.op.keys_with(self.run.batch, |table| self.run.crossing.book.len(table), s)
     }
 
-    /// Whether it meets narrow numbers: then the terms of its softmax need to be no more exact than these.
-    pub fn is_near(&self) -> bool {
+    /// Whether its keys and values are `bf16`: then the terms of its softmax need to be no more exact than these.
+    pub fn is_approximate(&self) -> bool {
         Form::of(self.run, self.op) != Form::F32
     }
 
@@ -100,12 +99,12 @@ pub(super) struct Tile {
     pub start: usize,
     /// How many of them exist.
     pub live: usize,
-    /// Sixteen keys each, turned: `[size, 16]`. Those beyond the last existing key point nowhere.
+    /// Sixteen keys each, transposed: `[size, 16]`. Those beyond the last existing key point nowhere.
     pub keys: [*const f32; VECTORS],
     /// Their values.
     pub values: Paged,
     /// Whether both are pages of `bf16`.
-    pub bf16: bool,
+    pub is_bf16: bool,
 }
 
 impl Tile {
@@ -115,7 +114,7 @@ impl Tile {
         live: 0,
         keys: [std::ptr::null(); VECTORS],
         values: Paged([std::ptr::null(); VECTORS], 0, PhantomData),
-        bf16: false,
+        is_bf16: false,
     };
 
     /// The tile from `start` of `keys`, where they are pages. Rows have no place yet.
@@ -129,35 +128,35 @@ impl Tile {
         let mut tile = Self { start, live, values, ..Self::NOWHERE };
         let Keys::Pages(which, slot) = op.keys else { return tile };
         let pages = run.pages(which);
-        tile.bf16 = Form::of(run, op) == Form::Bf16;
+        tile.is_bf16 = Form::of(run, op) == Form::Bf16;
         for v in 0..live.div_ceil(LANES) {
             let j = start + v * LANES;
             let page = pages.find(keys.place, j, slot, head);
-            let values = if tile.bf16 { bf16::values_at(op.size, page) } else { page.values };
+            let values = if tile.is_bf16 { bf16::values_at(op.size, page) } else { page.values };
             (tile.keys[v], tile.values.0[v]) = (page.keys, values);
         }
         tile
     }
 
-    /// Brings into `near` what is not multiplied as it lies. Keys that are rows are turned, and their values put behind them if `many`
-    /// queries mix them: rows of a wide matrix each lie in a page of their own. For as many, `bf16` are widened once.
+    /// Copies into `scratch` what is not multiplied as it lies. Keys that are rows are transposed, and their values put behind them if
+    /// `many` queries mix them: rows of a wide matrix each lie in a page of their own. For as many, `bf16` are widened once.
     ///
     /// # Safety
-    /// Keys and values are valid for reads; `near` holds twice `64 · size` numbers and outlives the tile.
-    pub unsafe fn bring(
+    /// Keys and values are valid for reads; `scratch` holds twice `64 · size` numbers and outlives the tile.
+    pub unsafe fn prepare(
         &mut self,
         call: &Attention<'_>,
         keys: &KeySpan,
         head: usize,
-        near: &mut [f32],
+        scratch: &mut [f32],
         many: bool,
     ) {
         let Attention { op, inputs, run, .. } = *call;
-        let (turned, values) = near.split_at_mut(TILE * op.size);
+        let (transposed, values) = scratch.split_at_mut(TILE * op.size);
         let Keys::Rows(_) = op.keys else {
-            if self.bf16 && many {
+            if self.is_bf16 && many {
                 // SAFETY: the caller's promise.
-                unsafe { self.widen(call, turned, values) };
+                unsafe { self.widen(call, transposed, values) };
             }
             return;
         };
@@ -168,24 +167,24 @@ impl Tile {
             let j = self.start + v * LANES;
             let lanes = 0..(keys.end - j).min(LANES);
             let at = (keys.place + j) * width + head * op.size;
-            let into = turned[v * LANES * op.size..].as_mut_ptr();
+            let into = transposed[v * LANES * op.size..].as_mut_ptr();
             // SAFETY: keys up to the sequence's end are rows of both inputs.
             unsafe {
                 let from = inputs[1].data.add(at);
                 let count = lanes.len();
-                dispatch!(run.isa, |L| L::turn(from, width as isize, lanes, op.size, into));
+                dispatch!(run.isa, |L| L::transpose(from, width as isize, lanes, op.size, into));
                 self.keys[v] = into;
                 self.values.0[v] = inputs[2].data.add(at);
                 if many {
-                    let near = values[v * LANES * op.size..].as_mut_ptr();
+                    let copied = values[v * LANES * op.size..].as_mut_ptr();
                     for row in 0..count {
                         let from = inputs[2].data.add(at + row * width);
-                        std::ptr::copy_nonoverlapping(from, near.add(row * op.size), op.size);
+                        std::ptr::copy_nonoverlapping(from, copied.add(row * op.size), op.size);
                     }
-                    self.values.0[v] = near;
+                    self.values.0[v] = copied;
                     if rounds {
                         bf16::round(run.isa, into, LANES * op.size);
-                        bf16::round(run.isa, near, count * op.size);
+                        bf16::round(run.isa, copied, count * op.size);
                     }
                 }
             }
@@ -206,7 +205,7 @@ impl Tile {
             unsafe { bf16::widen(call.run.isa, size, self.keys[v], self.values.0[v], to) };
             (self.keys[v], self.values.0[v]) = (to.keys, to.values);
         }
-        self.bf16 = false;
+        self.is_bf16 = false;
     }
 }
 

@@ -1,12 +1,12 @@
 //! The two products of attention on AMX: queries, keys, probabilities and values in `bf16`, sums in `f32`.
 //!
-//! Sixteen keys or values make a *page*, whether they lie in one or are packed from rows. A word of 32 bits holds two numbers: of
-//! a key, two neighbours; of values, the same number of two neighbours.
+//! Sixteen keys or values make a *page*, whether they lie in one or are packed from rows. 32 bits hold a pair of numbers: of
+//! a key, two neighbors; of values, the same number of two neighbors.
 //!
-//! - A stored page of keys is `[16 keys, depth / 2]` words, the depth filled up with zeros to whole tiles: a key is written
+//! - A stored page of keys is `[16 keys, depth / 2]` pairs, the depth filled up with zeros to whole tiles: a key is written
 //!   at one place. As it is, it is multiplied by a single query, keys · query. For several queries it is *transposed* first, to
 //!   `[depth / 2, 16 keys]`, and they are multiplied by it, queries · keysᵀ. Both add the same products in the same order.
-//! - A page of values is `[panels, 8 pairs of values, 16 numbers]` words, stored behind its keys where both have room. It fills
+//! - A page of values is `[panels, 8 pairs of values, 16 numbers]` pairs, stored behind its keys where both have room. It fills
 //!   half of a tile, and a product with half a tile takes as long as with a whole one. Where keys are never stored, as when an
 //!   encoder looks at itself, two pages are packed as one, `[panels, 16 pairs, 16 numbers]`.
 //!
@@ -33,9 +33,9 @@ pub(super) mod machine;
 
 /// Numbers of a query or a key that one tile holds.
 const DEPTH: usize = 32;
-/// Words of a row of terms.
+/// Pairs of a row of terms.
 const TERMS: usize = STRETCH / 2;
-/// Words of a page of one panel of values.
+/// Pairs of a page of one panel of values.
 const PANEL: usize = PAGE / 2 * LANES;
 
 /// The numbers of a query or a key, in whole tiles.
@@ -43,20 +43,20 @@ pub(super) fn depth(size: usize) -> usize {
     size.next_multiple_of(DEPTH)
 }
 
-/// Words of a page of keys.
-fn key_words(size: usize) -> usize {
+/// Pairs of a page of keys.
+fn key_pairs(size: usize) -> usize {
     depth(size) / 2 * PAGE
 }
 
-/// Words of a page of values.
-fn value_words(size: usize) -> usize {
+/// Pairs of a page of values.
+fn value_pairs(size: usize) -> usize {
     size.div_ceil(LANES) * PANEL
 }
 
 /// Where the values of a page are: behind its keys where both have room, since they are read together.
 pub(super) fn values_at(size: usize, page: KeysAndValues) -> *mut f32 {
-    if key_words(size) + value_words(size) <= size * PAGE {
-        page.keys.wrapping_add(key_words(size))
+    if key_pairs(size) + value_pairs(size) <= size * PAGE {
+        page.keys.wrapping_add(key_pairs(size))
     } else {
         page.values
     }
@@ -92,9 +92,9 @@ impl Queries {
     }
 }
 
-/// What a worker needs for parts of `queries` queries, in words.
+/// What a worker needs for parts of `queries` queries, in units of `f32`.
 pub(super) fn length(op: &Attend, queries: usize) -> usize {
-    let pages = TILES * VECTORS * (key_words(op.size) + value_words(op.size));
+    let pages = TILES * VECTORS * (key_pairs(op.size) + value_pairs(op.size));
     queries.next_multiple_of(BLOCK) * depth(op.size) / 2 + pages
 }
 
@@ -114,16 +114,16 @@ pub(super) struct AmxScratch<'s> {
 }
 
 impl<'s> AmxScratch<'s> {
-    /// On [`length`] words, where tiles are used.
-    pub fn new(call: &Attention<'_>, words: &'s mut [f32]) -> Option<Self> {
+    /// On [`length`] floats, where tiles are used.
+    pub fn new(call: &Attention<'_>, floats: &'s mut [f32]) -> Option<Self> {
         if Form::of(call.run, call.op) != Form::Tiles {
             return None;
         }
         let (size, shape) = (call.op.size, Queries::of(call));
-        let (keys, words) = words.split_at_mut(TILES * VECTORS * key_words(size));
-        let (values, words) = words.split_at_mut(TILES * VECTORS * value_words(size));
+        let (keys, floats) = floats.split_at_mut(TILES * VECTORS * key_pairs(size));
+        let (values, floats) = floats.split_at_mut(TILES * VECTORS * value_pairs(size));
         Some(Self {
-            queries: words,
+            queries: floats,
             rows: None,
             shape,
             keys,
@@ -152,18 +152,18 @@ impl<'s> AmxScratch<'s> {
             let at = first * inputs[0].width + place_of(call, part.head + head);
             let start = inputs[0].data.wrapping_add(at);
             let rows = HeadRows { start, stride: inputs[0].width, count: part.rows, size: op.size };
-            if call.halves {
-                let words = depth(op.size) / 2;
+            if call.is_bf16 {
+                let pairs = depth(op.size) / 2;
                 let mut there = 0;
                 if part.heads == 1 {
                     self.rows = Some(rows);
                     there = part.rows / BLOCK * BLOCK;
                 }
-                let to = &mut self.queries[head * part.rows * words..];
-                for (row, to) in to.chunks_exact_mut(words).take(part.rows).enumerate().skip(there) {
-                    // SAFETY: the caller's promise; a query has so many words.
+                let to = &mut self.queries[head * part.rows * pairs..];
+                for (row, to) in to.chunks_exact_mut(pairs).take(part.rows).enumerate().skip(there) {
+                    // SAFETY: the caller's promise; a query has so many pairs.
                     unsafe {
-                        to.as_mut_ptr().copy_from_nonoverlapping(start.add(row * rows.stride), words);
+                        to.as_mut_ptr().copy_from_nonoverlapping(start.add(row * rows.stride), pairs);
                     };
                 }
                 continue;
@@ -178,8 +178,8 @@ impl<'s> AmxScratch<'s> {
     /// # Safety
     /// They are valid for reads.
     unsafe fn round_queries(&mut self, rows: HeadRows, call: &Attention<'_>, first: usize) {
-        let words = depth(rows.size) / 2;
-        let to = &mut self.queries[first * words..(first + rows.count) * words];
+        let pairs = depth(rows.size) / 2;
+        let to = &mut self.queries[first * pairs..(first + rows.count) * pairs];
         // SAFETY: the caller's promise.
         unsafe { pack_rows(rows, call.op.scale, to) };
     }
@@ -192,8 +192,8 @@ impl<'s> AmxScratch<'s> {
         let Attention { op, inputs, run, .. } = *call;
         let nth = tile.start / TILE % TILES * VECTORS;
         for v in 0..tile.live.div_ceil(LANES) {
-            let k = &mut self.keys[(nth + v) * key_words(op.size)..];
-            let v_ = &mut self.values[(nth + v) * value_words(op.size)..];
+            let k = &mut self.keys[(nth + v) * key_pairs(op.size)..];
+            let v_ = &mut self.values[(nth + v) * value_pairs(op.size)..];
             let Keys::Rows(_) = op.keys else {
                 let (keys, values) = (tile.keys[v].cast_mut(), tile.values.0[v].cast_mut());
                 tile.values.0[v] = values_at(op.size, KeysAndValues { keys, values });
@@ -210,14 +210,14 @@ impl<'s> AmxScratch<'s> {
             let (count, size) = (keys.end - j, op.size);
             let at = (keys.place + j) * stride + place_of(call, head);
             debug_assert!(
-                k.len() >= key_words(op.size) && v_.len() >= (pages - v % pages) * value_words(op.size)
+                k.len() >= key_pairs(op.size) && v_.len() >= (pages - v % pages) * value_pairs(op.size)
             );
             // SAFETY: keys up to the sequence's end are rows of both inputs.
             unsafe {
                 let keys = HeadRows { start: inputs[1].data.add(at), stride, count: count.min(PAGE), size };
                 let count = count.min(pages * PAGE);
                 let values = HeadRows { start: inputs[2].data.add(at), stride, count, size };
-                if call.halves {
+                if call.is_bf16 {
                     transpose_keys(run.isa, keys, k);
                     if v % pages == 0 {
                         machine::pair_values(values, pages, v_.as_mut_ptr());
@@ -240,7 +240,7 @@ impl<'s> AmxScratch<'s> {
     /// The tile is loaded; `scores` has room for whole blocks.
     pub unsafe fn dots(&self, call: &Attention<'_>, tile: &Tile, rows: Range<usize>, scores: &mut [f32]) {
         let (first, count) = (rows.start, rows.len());
-        let (words, steps) = (depth(call.op.size) / 2, depth(call.op.size) / DEPTH);
+        let (pairs, steps) = (depth(call.op.size) / 2, depth(call.op.size) / DEPTH);
         if self.shape == Queries::Single {
             let pages = &tile.keys[..tile.live.div_ceil(PAGE)];
             // SAFETY: the caller's promise; the scratch has the registers for one query.
@@ -254,7 +254,7 @@ impl<'s> AmxScratch<'s> {
                 Some(HeadRows { start, stride, .. }) if block + BLOCK <= count => {
                     (start.wrapping_add((first + block) * stride), stride)
                 }
-                _ => (self.queries[(first + block) * words..].as_ptr(), words),
+                _ => (self.queries[(first + block) * pairs..].as_ptr(), pairs),
             };
             let out = scores[block * TILE..][..BLOCK * TILE].as_mut_ptr();
             // SAFETY: the caller's promise; the scratch has the registers.
@@ -290,7 +290,7 @@ pub(super) struct Gathered<'a> {
 }
 
 impl Gathered<'_> {
-    /// Adds what a block of queries sees of a stretch. `terms` is a place for [`terms`] words.
+    /// Adds what a block of queries sees of a stretch. `terms` is a place for [`terms`] pairs.
     ///
     /// # Safety
     /// The scorer has taken the registers, for `shape`.
@@ -319,38 +319,38 @@ impl Gathered<'_> {
     }
 }
 
-/// Words of the terms of a block of queries and a stretch.
+/// Pairs of the terms of a block of queries and a stretch.
 pub(super) const fn terms() -> usize {
     BLOCK * TERMS
 }
 
-/// Some rows times `scale`: `[rows, depth / 2]` words.
+/// Some rows times `scale`: `[rows, depth / 2]` pairs.
 ///
 /// # Safety
 /// The machine has AMX; the rows are valid for reads.
 pub(super) unsafe fn pack_rows(rows: HeadRows, scale: f32, to: &mut [f32]) {
-    let words = depth(rows.size) / 2;
-    debug_assert!(to.len() >= rows.count * words);
-    // SAFETY: the caller's promise; there are as many words as the rows need.
-    unsafe { machine::quantize_rows(rows, scale, to.as_mut_ptr(), words) };
+    let pairs = depth(rows.size) / 2;
+    debug_assert!(to.len() >= rows.count * pairs);
+    // SAFETY: the caller's promise; there are as many pairs as the rows need.
+    unsafe { machine::quantize_rows(rows, scale, to.as_mut_ptr(), pairs) };
 }
 
-/// Where head number `head` begins in a row, in words.
+/// Where head number `head` begins in a row, in units of `f32`.
 fn place_of(call: &Attention<'_>, head: usize) -> usize {
     let at = head * call.op.size;
-    if call.halves { at / 2 } else { at }
+    if call.is_bf16 { at / 2 } else { at }
 }
 
-/// Up to sixteen low-precision keys, whose stride is in words, as a page, transposed.
+/// Up to sixteen low-precision keys, whose stride is in pairs, as a page, transposed.
 ///
 /// # Safety
 /// They are valid for reads.
 unsafe fn transpose_keys(isa: Isa, keys: HeadRows, to: &mut [f32]) {
     let HeadRows { start, stride, count, size } = keys;
-    let words = depth(size) / 2;
-    debug_assert!(to.len() >= key_words(size));
-    // SAFETY: the caller's promise; a page has room for sixteen keys of `bf16` words.
-    unsafe { dispatch!(isa, |L| L::transpose(start, stride as isize, 0..count, words, to.as_mut_ptr())) };
+    let pairs = depth(size) / 2;
+    debug_assert!(to.len() >= key_pairs(size));
+    // SAFETY: the caller's promise; a page has room for sixteen keys in `bf16`.
+    unsafe { dispatch!(isa, |L| L::transpose(start, stride as isize, 0..count, pairs, to.as_mut_ptr())) };
 }
 
 /// Writes keys and values to a page, as many of each, from row `first` on.
@@ -362,12 +362,12 @@ unsafe fn transpose_keys(isa: Isa, keys: HeadRows, to: &mut [f32]) {
 /// Keys and values are valid for reads, the page for writes; nobody else uses it.
 pub(super) unsafe fn store(keys: HeadRows, values: HeadRows, first: usize, page: KeysAndValues) {
     let HeadRows { count, size, .. } = keys;
-    let (words, value_page) = (depth(size) / 2, values_at(size, page));
+    let (pairs, value_page) = (depth(size) / 2, values_at(size, page));
     // SAFETY: the caller's promise; [`Form`] says that pages are large enough, and that the machine has AMX.
     unsafe {
         for i in 0..count {
-            let (key, to) = (keys.start.add(i * keys.stride), page.keys.add((first + i) * words));
-            machine::quantize_row(key, size, 1.0, to, words);
+            let (key, to) = (keys.start.add(i * keys.stride), page.keys.add((first + i) * pairs));
+            machine::quantize_row(key, size, 1.0, to, pairs);
         }
         if first == 0 {
             return machine::pack_values(values, 1, 1.0, value_page);
@@ -393,7 +393,7 @@ pub(super) unsafe fn copy(size: usize, count: usize, from: KeysAndValues, to: Ke
     // SAFETY: the caller's promise.
     unsafe {
         to.keys.copy_from_nonoverlapping(from.keys, count * depth(size) / 2);
-        for panel in (0..value_words(size)).step_by(PANEL) {
+        for panel in (0..value_pairs(size)).step_by(PANEL) {
             to_values.add(panel).copy_from_nonoverlapping(from_values.add(panel), whole);
             to_values.add(panel + whole).write_bytes(0, PANEL - whole);
         }

@@ -1,6 +1,6 @@
 //! The loop that all kinds of instructions share: some rows by some panels, over all groups of k.
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
-#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes, and words to four
+#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes, and floats to four
 
 use crate::tuning::coded::BYTES_AHEAD;
 use glassformer_tensor::{Base, Scales};

@@ -1,4 +1,4 @@
-//! B, laid out once, for weights that do not change; and its columns read back, for tables of words.
+//! B, laid out once, for weights that do not change; and its columns read back, for tables of a vocabulary.
 #![allow(clippy::cast_ptr_alignment)] // panels begin at 64 bytes, and so does each part of their blocks
 
 use glassformer_tensor::{Base, Bits, Buffer, CodedRow, Coding, SUPER, Scales, half};
@@ -178,25 +178,25 @@ fn bytes_of(buffer: &mut Buffer) -> &mut [u8] {
     unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), len) }
 }
 
-/// Sets the codes of a column at sixteen steps: four words, of the same four bytes in each line.
+/// Sets the codes of a column at sixteen steps: four codes at a time, in the same four bytes of each line.
 fn put(bits: Bits, sixteen: &mut [u8], column: usize, codes: [u8; LINES]) {
-    let words: [u32; 4] = std::array::from_fn(|word| {
-        let at = 4 * word;
+    let fours: [u32; 4] = std::array::from_fn(|nth| {
+        let at = 4 * nth;
         u32::from_le_bytes([codes[at], codes[at + 1], codes[at + 2], codes[at + 3]])
     });
-    let mut set = |line: usize, word: u32| {
-        sixteen[line * LINE + 4 * column..][..4].copy_from_slice(&word.to_le_bytes());
+    let mut set = |line: usize, four: u32| {
+        sixteen[line * LINE + 4 * column..][..4].copy_from_slice(&four.to_le_bytes());
     };
-    let low = |word: u32| word & 0x0f0f_0f0f;
+    let low = |four: u32| four & 0x0f0f_0f0f;
     match bits {
         Bits::Four | Bits::Six => {
-            set(0, low(words[0]) | low(words[1]) << 4);
-            set(1, low(words[2]) | low(words[3]) << 4);
+            set(0, low(fours[0]) | low(fours[1]) << 4);
+            set(1, low(fours[2]) | low(fours[3]) << 4);
         }
-        Bits::Eight => words.into_iter().enumerate().for_each(|(line, word)| set(line, word)),
+        Bits::Eight => fours.into_iter().enumerate().for_each(|(line, four)| set(line, four)),
     }
     if bits == Bits::Six {
-        let upper = |word: usize| (words[word] >> 4 & 0x0303_0303) << (2 * word);
+        let upper = |nth: usize| (fours[nth] >> 4 & 0x0303_0303) << (2 * nth);
         set(2, upper(0) | upper(1) | upper(2) | upper(3));
     }
 }

@@ -52,9 +52,9 @@ trait Register: Copy {
 macro_rules! register {
     (
         $name:ident($register:ty), $columns:literal columns,
-        zero: $zero:ident, all: $all:ident, all_bytes: $all_bytes:ident, all_words: $all_words:ident, load: $load:ident,
-        store: $store:ident, and: $and:ident, or: $or:ident, right_words: $right_words:ident, left: $left:ident,
-        half: $half:ident, widen: $widen:ident, multiply: $multiply:ident, add_words: $add_words:ident, multiply_words: $multiply_words:ident,
+        zero: $zero:ident, all: $all:ident, all_bytes: $all_bytes:ident, all_i16: $all_i16:ident, load: $load:ident,
+        store: $store:ident, and: $and:ident, or: $or:ident, right_i16: $right_i16:ident, left: $left:ident,
+        half: $half:ident, widen: $widen:ident, multiply: $multiply:ident, add_i16: $add_i16:ident, multiply_i16: $multiply_i16:ident,
         add_sums: $add_sums:ident, subtract: $subtract:ident, shuffle: $shuffle:ident
     ) => {
         #[derive(Clone, Copy)]
@@ -92,7 +92,7 @@ macro_rules! register {
                 // SAFETY: the caller's promise.
                 unsafe {
                     let low = $all_bytes(15);
-                    [Self($and(self.0, low)), Self($and($right_words::<4>(self.0), low))]
+                    [Self($and(self.0, low)), Self($and($right_i16::<4>(self.0), low))]
                 }
             }
 
@@ -108,28 +108,28 @@ macro_rules! register {
             #[inline(always)]
             unsafe fn step(self) -> [Self; 2] {
                 // SAFETY: the caller's promise.
-                unsafe { [Self($and(self.0, $all_words(15))), Self($right_words::<4>(self.0))] }
+                unsafe { [Self($and(self.0, $all_i16(15))), Self($right_i16::<4>(self.0))] }
             }
 
             #[inline(always)]
             unsafe fn add(self, codes: Self, left: Self) -> Self {
                 // SAFETY: the caller's promise.
-                Self(unsafe { $add_words(self.0, $multiply(codes.0, left.0)) })
+                Self(unsafe { $add_i16(self.0, $multiply(codes.0, left.0)) })
             }
 
             #[inline(always)]
             unsafe fn add_group(self, parts: Self, step: Self) -> Self {
                 // SAFETY: the caller's promise.
-                Self(unsafe { $add_sums(self.0, $multiply_words(parts.0, step.0)) })
+                Self(unsafe { $add_sums(self.0, $multiply_i16(parts.0, step.0)) })
             }
 
             #[inline(always)]
             unsafe fn offsets(self) -> Self {
                 // SAFETY: the caller's promise.
                 unsafe {
-                    let words = $multiply($all_bytes(8), self.0);
-                    let two = $add_words(words, $shuffle::<0b10_11_00_01>(words));
-                    Self($subtract($zero(), $add_words(two, $shuffle::<0b01_00_11_10>(two))))
+                    let sums = $multiply($all_bytes(8), self.0);
+                    let two = $add_i16(sums, $shuffle::<0b10_11_00_01>(sums));
+                    Self($subtract($zero(), $add_i16(two, $shuffle::<0b01_00_11_10>(two))))
                 }
             }
         }
@@ -141,18 +141,18 @@ register!(
     zero: _mm256_setzero_si256,
     all: _mm256_set1_epi32,
     all_bytes: _mm256_set1_epi8,
-    all_words: _mm256_set1_epi16,
+    all_i16: _mm256_set1_epi16,
     load: _mm256_load_si256,
     store: _mm256_store_si256,
     and: _mm256_and_si256,
     or: _mm256_or_si256,
-    right_words: _mm256_srli_epi16,
+    right_i16: _mm256_srli_epi16,
     left: _mm256_slli_epi32,
     half: _mm_load_si128,
     widen: _mm256_cvtepu16_epi32,
     multiply: _mm256_maddubs_epi16,
-    add_words: _mm256_add_epi16,
-    multiply_words: _mm256_madd_epi16,
+    add_i16: _mm256_add_epi16,
+    multiply_i16: _mm256_madd_epi16,
     add_sums: _mm256_add_epi32,
     subtract: _mm256_sub_epi16,
     shuffle: _mm256_shuffle_epi32
@@ -162,18 +162,18 @@ register!(
     zero: _mm512_setzero_si512,
     all: _mm512_set1_epi32,
     all_bytes: _mm512_set1_epi8,
-    all_words: _mm512_set1_epi16,
+    all_i16: _mm512_set1_epi16,
     load: _mm512_load_si512,
     store: _mm512_store_si512,
     and: _mm512_and_si512,
     or: _mm512_or_si512,
-    right_words: _mm512_srli_epi16,
+    right_i16: _mm512_srli_epi16,
     left: _mm512_slli_epi32,
     half: _mm256_load_si256,
     widen: _mm512_cvtepu16_epi32,
     multiply: _mm512_maddubs_epi16,
-    add_words: _mm512_add_epi16,
-    multiply_words: _mm512_madd_epi16,
+    add_i16: _mm512_add_epi16,
+    multiply_i16: _mm512_madd_epi16,
     add_sums: _mm512_add_epi32,
     subtract: _mm512_sub_epi16,
     shuffle: _mm512_shuffle_epi32

@@ -71,9 +71,9 @@ impl Step for Widened {
     #[inline(always)]
     unsafe fn left(from: *const u32) -> [float32x4_t; 2] {
         // SAFETY: the caller's promise.
-        let word = unsafe { *from };
+        let pair = unsafe { *from };
         // SAFETY: as above.
-        unsafe { [vdupq_n_f32(f32::from_bits(word << 16)), vdupq_n_f32(f32::from_bits(word & 0xffff_0000))] }
+        unsafe { [vdupq_n_f32(f32::from_bits(pair << 16)), vdupq_n_f32(f32::from_bits(pair & 0xffff_0000))] }
     }
 
     #[inline(always)]
@@ -82,10 +82,10 @@ impl Step for Widened {
         unsafe {
             let upper = vdupq_n_u32(0xffff_0000);
             let quarter = |at: usize| {
-                let words = vld1q_u32(line.add(at).cast());
+                let pairs = vld1q_u32(line.add(at).cast());
                 [
-                    vreinterpretq_f32_u32(vshlq_n_u32::<16>(words)),
-                    vreinterpretq_f32_u32(vandq_u32(words, upper)),
+                    vreinterpretq_f32_u32(vshlq_n_u32::<16>(pairs)),
+                    vreinterpretq_f32_u32(vandq_u32(pairs, upper)),
                 ]
             };
             [quarter(0), quarter(16), quarter(32), quarter(48)]

@@ -7,9 +7,9 @@ use crate::lowp::LINES;
 #[derive(Clone, Copy)]
 pub(super) struct Widened([f32; LINES]);
 
-/// A word as its two `bf16`: the earlier one is in the lower half.
-fn bf16(word: u32) -> [f32; 2] {
-    [f32::from_bits(word << 16), f32::from_bits(word & 0xffff_0000)]
+/// The numbers of a pair of `bf16`: the first is in the lower 16 bits.
+fn unpack(pair: u32) -> [f32; 2] {
+    [f32::from_bits(pair << 16), f32::from_bits(pair & 0xffff_0000)]
 }
 
 impl Step for Widened {
@@ -18,7 +18,7 @@ impl Step for Widened {
 
     unsafe fn left(from: *const u32) -> [f32; 2] {
         // SAFETY: the caller's promise.
-        bf16(unsafe { *from })
+        unpack(unsafe { *from })
     }
 
     unsafe fn right(line: *const u8) -> [u32; LINES] {
@@ -27,8 +27,8 @@ impl Step for Widened {
     }
 
     unsafe fn add(mut self, left: [f32; 2], right: [u32; LINES]) -> Self {
-        for (sum, word) in self.0.iter_mut().zip(right) {
-            let right = bf16(word);
+        for (sum, pair) in self.0.iter_mut().zip(right) {
+            let right = unpack(pair);
             *sum += left[0] * right[0];
             *sum += left[1] * right[1];
         }

@@ -80,13 +80,13 @@ unsafe fn int8_avx512(patch: &Patch) {
     // SAFETY: the caller's promise; tiles have the rows that do not count, and their sums have a place.
     unsafe {
         match patch.rows {
-            1 => rows::<Words512, 1, 4>(patch),
-            2 => rows::<Words512, 2, 4>(patch),
-            3 => rows::<Words512, 3, 4>(patch),
-            4 => rows::<Words512, 4, 4>(patch),
-            6 => rows::<Words512, 6, 2>(patch),
-            12 => rows::<Words512, 12, 2>(patch),
-            _ => rows::<Words512, 8, 2>(patch),
+            1 => rows::<Int16, 1, 4>(patch),
+            2 => rows::<Int16, 2, 4>(patch),
+            3 => rows::<Int16, 3, 4>(patch),
+            4 => rows::<Int16, 4, 4>(patch),
+            6 => rows::<Int16, 6, 2>(patch),
+            12 => rows::<Int16, 12, 2>(patch),
+            _ => rows::<Int16, 8, 2>(patch),
         }
     }
 }
@@ -128,8 +128,8 @@ impl Step for Widened2 {
     unsafe fn left(from: *const u32) -> [__m256; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let word = *from;
-            [_mm256_set1_ps(f32::from_bits(word << 16)), _mm256_set1_ps(f32::from_bits(word & 0xffff_0000))]
+            let pair = *from;
+            [_mm256_set1_ps(f32::from_bits(pair << 16)), _mm256_set1_ps(f32::from_bits(pair & 0xffff_0000))]
         }
     }
 
@@ -139,10 +139,10 @@ impl Step for Widened2 {
         unsafe {
             let upper = _mm256_set1_epi32(0xffff_0000_u32.cast_signed());
             let half = |at: usize| {
-                let words = _mm256_load_si256(line.add(at).cast());
+                let pairs = _mm256_load_si256(line.add(at).cast());
                 [
-                    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(words)),
-                    _mm256_castsi256_ps(_mm256_and_si256(words, upper)),
+                    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(pairs)),
+                    _mm256_castsi256_ps(_mm256_and_si256(pairs, upper)),
                 ]
             };
             [half(0), half(32)]
@@ -174,8 +174,8 @@ impl Step for Widened512 {
     unsafe fn left(from: *const u32) -> [__m512; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let word = *from;
-            [_mm512_set1_ps(f32::from_bits(word << 16)), _mm512_set1_ps(f32::from_bits(word & 0xffff_0000))]
+            let pair = *from;
+            [_mm512_set1_ps(f32::from_bits(pair << 16)), _mm512_set1_ps(f32::from_bits(pair & 0xffff_0000))]
         }
     }
 
@@ -183,11 +183,11 @@ impl Step for Widened512 {
     unsafe fn right(line: *const u8) -> [__m512; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let words = _mm512_load_si512(line.cast());
+            let pairs = _mm512_load_si512(line.cast());
             let upper = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
             [
-                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(words)),
-                _mm512_castsi512_ps(_mm512_and_si512(words, upper)),
+                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs)),
+                _mm512_castsi512_ps(_mm512_and_si512(pairs, upper)),
             ]
         }
     }
@@ -270,9 +270,9 @@ impl Step for Signs {
 /// Integers in sixteen bits, as many as four of eight bits are: `vpmaddwd` adds a product of even places to one of odd places, so
 /// B's are parted by shifts, and A's were before.
 #[derive(Clone, Copy)]
-struct Words512(__m512i);
+struct Int16(__m512i);
 
-impl Step for Words512 {
+impl Step for Int16 {
     const WIDER: usize = 2;
     type Left = [__m512i; 2];
     type Right = [__m512i; 2];

@@ -183,18 +183,18 @@ impl Lowering<'_> {
     /// The step of a lookup in a table that is not held in `f32`, and the table.
     fn int8_lookup(&mut self, node: &Node, op: Lookup) -> Option<(Task, Vec<SlotId>)> {
         let table = node.inputs[0];
-        let words = self.capacity.count(self.graph.shape(table).rows);
+        let vocabulary = self.capacity.count(self.graph.shape(table).rows);
         let (kernel, slot) = match self.held(table, Rule::of_table) {
             Type::F32 => return None,
             Type::Int8 if self.is_only_looked_up(table) => {
-                let floats = Table::len(words, self.graph.shape(table).width);
+                let floats = Table::len(vocabulary, self.graph.shape(table).width);
                 let slot = self.constant(Wanted::Table(table), Shape::fixed(1, floats));
-                (Kernel::TableLookup { op, words }, slot)
+                (Kernel::TableLookup { op, vocabulary }, slot)
             }
             Type::Coded(coding) => {
-                (Kernel::CodedLookup { op, coding, words }, self.coded_constant(table, coding))
+                (Kernel::CodedLookup { op, coding, vocabulary }, self.coded_constant(table, coding))
             }
-            held => (Kernel::Int8Lookup { op, words }, self.lowp_constant(table, Format::of(held)?)),
+            held => (Kernel::Int8Lookup { op, vocabulary }, self.lowp_constant(table, Format::of(held)?)),
         };
         Some((Task::new(kernel, Work::Rows), vec![slot]))
     }

@@ -32,21 +32,21 @@ const CHUNK: usize = 128;
 const SQUARE: usize = 32;
 /// Squares along a chunk.
 const SQUARES: usize = CHUNK / SQUARE;
-/// Words of a row of probabilities.
-const WORDS: usize = CHUNK / 2;
+/// Pairs of a row of probabilities.
+const PAIRS: usize = CHUNK / 2;
 
 /// The pieces of scratch of a worker. All numbers of a head are filled up to whole tiles.
 pub(super) struct AmxGradScratch<'s> {
-    /// Keys and values, `[keys, depth / 2]` words.
+    /// Keys and values, `[keys, depth / 2]` pairs.
     keys: &'s mut [f32],
     values: &'s mut [f32],
-    /// Keys in pairs, `[depth / 16, pairs, 16]` words; and transposed, a tile of sixteen numbers of 32 keys behind the other.
+    /// Keys in pairs, `[depth / 16, keys / 2, 16]`; and transposed, a tile of sixteen numbers of 32 keys behind the other.
     key_pairs: &'s mut [f32],
     key_columns: &'s mut [f32],
     /// Sums over queries, `[keys, depth]`.
     dk: &'s mut [f32],
     dv: &'s mut [f32],
-    /// Transposed queries and dy, `[queries / 16, depth / 2, 16]` words; and in pairs, `[depth / 16, pairs, 16]` words.
+    /// Transposed queries and dy, `[queries / 16, depth / 2, 16]` pairs; and in pairs of queries, `[depth / 16, queries / 2, 16]`.
     queries: &'s mut [f32],
     dy: &'s mut [f32],
     query_pairs: &'s mut [f32],
@@ -54,7 +54,7 @@ pub(super) struct AmxGradScratch<'s> {
     /// S and dP of a square.
     s: &'s mut [f32],
     dp: &'s mut [f32],
-    /// P and dS, `[keys, queries / 2]` words; and dS in pairs of keys, `[queries / 16, pairs, 16]` words.
+    /// P and dS, `[keys, queries / 2]` pairs; and dS in pairs of keys, `[queries / 16, keys / 2, 16]`.
     p: &'s mut [f32],
     ds: &'s mut [f32],
     ds_pairs: &'s mut [f32],
@@ -64,12 +64,9 @@ pub(super) struct AmxGradScratch<'s> {
 
 /// The lengths of these pieces, in their order.
 pub(super) fn lengths(op: &Attend) -> [usize; 16] {
-    let (words, numbers) = (CHUNK * depth(op.size) / 2, CHUNK * depth(op.size));
-    let (square, pairs) = (SQUARE * SQUARE, CHUNK * WORDS);
-    [
-        words, words, words, words, numbers, numbers, words, words, words, words, square, square, pairs,
-        pairs, pairs, numbers,
-    ]
+    let (bf16, sums) = (CHUNK * depth(op.size) / 2, CHUNK * depth(op.size));
+    let (square, terms) = (SQUARE * SQUARE, CHUNK * PAIRS);
+    [bf16, bf16, bf16, bf16, sums, sums, bf16, bf16, bf16, bf16, square, square, terms, terms, terms, sums]
 }
 
 impl<'s> AmxGradScratch<'s> {
@@ -172,7 +169,7 @@ impl Job<'_, '_, '_> {
     /// Takes a chunk of keys, the first being this row: their sums are zero.
     unsafe fn load(&mut self, row: usize, count: usize, key_head: usize) {
         let Attention { op, inputs, .. } = self.call;
-        let (scratch, size, words) = (&mut *self.scratch, op.size, depth(op.size) / 2);
+        let (scratch, size, pairs) = (&mut *self.scratch, op.size, depth(op.size) / 2);
         let at = row * inputs[1].width + key_head * size;
         let whole = count.next_multiple_of(SQUARE);
         // SAFETY: the caller's promise; there is room for a chunk.
@@ -180,8 +177,8 @@ impl Job<'_, '_, '_> {
             let rows =
                 |input: Block| HeadRows { start: input.data.add(at), stride: input.width, count, size };
             for (input, to) in [(1, &mut *scratch.keys), (2, &mut *scratch.values)] {
-                pack_rows(rows(inputs[input]), 1.0, &mut to[..count * words]);
-                to[count * words..whole * words].fill(0.0);
+                pack_rows(rows(inputs[input]), 1.0, &mut to[..count * pairs]);
+                to[count * pairs..whole * pairs].fill(0.0);
             }
             pack_values(rows(inputs[1]), CHUNK / LANES, 1.0, scratch.key_pairs.as_mut_ptr());
             for (tile, to) in scratch
@@ -192,8 +189,8 @@ impl Job<'_, '_, '_> {
                 transpose(tile.as_ptr(), LANES, to.as_mut_ptr());
             }
         }
-        scratch.dk[..whole * 2 * words].fill(0.0);
-        scratch.dv[..whole * 2 * words].fill(0.0);
+        scratch.dk[..whole * 2 * pairs].fill(0.0);
+        scratch.dv[..whole * 2 * pairs].fill(0.0);
     }
 
     /// Writes the chunk's dk and dv.
@@ -218,8 +215,8 @@ impl Job<'_, '_, '_> {
             for (k, q) in (0..SQUARES).flat_map(|k| (0..SQUARES).map(move |q| (k, q))) {
                 match seen[k][q] {
                     Seen::Nothing => self.clear(k, q),
-                    Seen::Some => self.differentiate(part, k, q, Some(&bits)),
-                    Seen::All => self.differentiate(part, k, q, None),
+                    Seen::Some => self.softmax_grad(part, k, q, Some(&bits)),
+                    Seen::All => self.softmax_grad(part, k, q, None),
                 }
             }
             self.sum_over_queries(&seen);
@@ -292,19 +289,19 @@ impl Job<'_, '_, '_> {
     /// A square that nobody sees.
     fn clear(&mut self, k: usize, q: usize) {
         for row in k * SQUARE..(k + 1) * SQUARE {
-            let words = row * WORDS + q * SQUARE / 2..row * WORDS + (q + 1) * SQUARE / 2;
-            self.scratch.p[words.clone()].fill(0.0);
-            self.scratch.ds[words].fill(0.0);
+            let range = row * PAIRS + q * SQUARE / 2..row * PAIRS + (q + 1) * SQUARE / 2;
+            self.scratch.p[range.clone()].fill(0.0);
+            self.scratch.ds[range].fill(0.0);
         }
         for panel in 2 * q..2 * q + 2 {
-            self.scratch.ds_pairs[(panel * WORDS + k * LANES) * LANES..][..LANES * LANES].fill(0.0);
+            self.scratch.ds_pairs[(panel * PAIRS + k * LANES) * LANES..][..LANES * LANES].fill(0.0);
         }
     }
 
     /// Probabilities and gradients of the scores of a square.
-    unsafe fn differentiate(&mut self, part: &Part, k: usize, q: usize, bits: Option<&Bits>) {
+    unsafe fn softmax_grad(&mut self, part: &Part, k: usize, q: usize, bits: Option<&Bits>) {
         let Attention { op, run, .. } = self.call;
-        let (scratch, words) = (&mut *self.scratch, depth(op.size) / 2);
+        let (scratch, pairs) = (&mut *self.scratch, depth(op.size) / 2);
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         // What is not there has no probability, as its logarithm is infinite.
         let (mut logs, mut means) = ([f32::INFINITY; SQUARE], [0.0; SQUARE]);
@@ -333,19 +330,19 @@ impl Job<'_, '_, '_> {
                 (&*scratch.values, &*scratch.dy, &mut *scratch.dp),
             ] {
                 Square {
-                    a: a.as_ptr().add(row * words),
-                    a_line: words,
+                    a: a.as_ptr().add(row * pairs),
+                    a_line: pairs,
                     a_step: LANES,
-                    b: b.as_ptr().add(2 * q * words * LANES),
-                    b_panel: words * LANES,
-                    steps: words / LANES,
+                    b: b.as_ptr().add(2 * q * pairs * LANES),
+                    b_panel: pairs * LANES,
+                    steps: pairs / LANES,
                     c: c.as_mut_ptr(),
                     c_line: SQUARE,
                     fresh: true,
                 }
                 .multiply();
             }
-            let at = row * WORDS + q * LANES;
+            let at = row * PAIRS + q * LANES;
             softmax_grad(SquareSoftmax {
                 s: scratch.s.as_ptr(),
                 dp: scratch.dp.as_ptr(),
@@ -354,7 +351,7 @@ impl Job<'_, '_, '_> {
                 masks: &masks,
                 p: scratch.p.as_mut_ptr().add(at),
                 ds: scratch.ds.as_mut_ptr().add(at),
-                ds_pairs: scratch.ds_pairs.as_mut_ptr().add((2 * q * WORDS + k * LANES) * LANES),
+                ds_pairs: scratch.ds_pairs.as_mut_ptr().add((2 * q * PAIRS + k * LANES) * LANES),
             });
         }
     }
@@ -375,11 +372,11 @@ impl Job<'_, '_, '_> {
                     // SAFETY: the caller's promise; all pieces have room for a chunk.
                     unsafe {
                         Square {
-                            a: a.as_ptr().add(k * SQUARE * WORDS + squares.start * LANES),
-                            a_line: WORDS,
+                            a: a.as_ptr().add(k * SQUARE * PAIRS + squares.start * LANES),
+                            a_line: PAIRS,
                             a_step: LANES,
-                            b: b.as_ptr().add((panel * WORDS + squares.start * LANES) * LANES),
-                            b_panel: WORDS * LANES,
+                            b: b.as_ptr().add((panel * PAIRS + squares.start * LANES) * LANES),
+                            b_panel: PAIRS * LANES,
                             steps: squares.len(),
                             c: c.as_mut_ptr().add(k * SQUARE * depth + panel * LANES),
                             c_line: depth,
@@ -411,8 +408,8 @@ impl Job<'_, '_, '_> {
                         a: scratch.key_columns.as_ptr().add((panel * SQUARES + squares.start) * tile),
                         a_line: LANES,
                         a_step: tile,
-                        b: scratch.ds_pairs.as_ptr().add((2 * q * WORDS + squares.start * LANES) * LANES),
-                        b_panel: WORDS * LANES,
+                        b: scratch.ds_pairs.as_ptr().add((2 * q * PAIRS + squares.start * LANES) * LANES),
+                        b_panel: PAIRS * LANES,
                         steps: squares.len(),
                         c: scratch.dq.as_mut_ptr().add(panel * LANES * CHUNK + q * SQUARE),
                         c_line: CHUNK,

@@ -208,7 +208,7 @@ fn what_the_other_side_has_is_seen_in_the_same_bits_from_rows_and_from_pages() {
 
 /// As where one of two graphs that share pages keeps numbers of four bytes.
 #[test]
-fn pages_that_are_not_laid_out_for_halves_hold_none() {
+fn pages_that_are_not_laid_out_for_bf16_hold_none() {
     let (mut random, lengths) = (Random::new(12), [40, 7]);
     let op = plain(4, 2, 64);
     let (on_pages, store) = paged(&op);

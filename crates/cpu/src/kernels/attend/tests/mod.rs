@@ -64,7 +64,7 @@ impl Numbers {
 struct How {
     isa: Isa,
     workers: usize,
-    /// Whether keys and values are in low precision: on tiles with AMX, in words with anything else.
+    /// Whether keys and values are in low precision: on tiles with AMX, on vectors with anything else.
     lowp: bool,
     dot: Dot,
 }
@@ -89,8 +89,8 @@ impl How {
 
     /// Everywhere where keys and values are in low precision.
     fn lowp() -> Vec<Self> {
-        let words = Isa::available().into_iter().map(|isa| Self { lowp: true, ..Self::wide(isa, 2) });
-        words.chain(Self::tiles()).collect()
+        let on_vectors = Isa::available().into_iter().map(|isa| Self { lowp: true, ..Self::wide(isa, 2) });
+        on_vectors.chain(Self::tiles()).collect()
     }
 
     fn everywhere() -> Vec<Self> {
@@ -329,7 +329,7 @@ fn pages(slot: Slot, lengths: &[usize], lowp: bool) -> State {
     state
 }
 
-/// So many pages, with two slots, of which the second is used, so that offsets count; for keys and values that are `narrow` or wide.
+/// So many pages, with two slots, of which the second is used, so that offsets count; for keys and values in low precision or in `f32`.
 fn poisoned(slot: Slot, count: usize, lowp: bool) -> State {
     let layout = PageLayout::new(vec![Slot { heads: 1, size: 3 }, slot]);
     let dtype = if lowp { Dtype::Bf16 } else { Dtype::F32 };

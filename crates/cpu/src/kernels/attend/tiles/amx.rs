@@ -33,7 +33,7 @@ impl Registers {
         Self(unsafe { Tiles::shaped(lines, bytes) })
     }
 
-    /// Sixteen queries, `stride` words apart, times the keys of four pages, `steps` tiles deep, to `[16, 64]` scores.
+    /// Sixteen queries, `stride` pairs apart, times the keys of four pages, `steps` tiles deep, to `[16, 64]` scores.
     ///
     /// # Safety
     /// Queries and pages are valid for reads at these sizes, `out` for writes.
@@ -97,14 +97,14 @@ impl Registers {
                 apart!(
                     "tilezero tmm2",
                     "2:\n tileloadd tmm4, [{k} + {k_stride}]",
-                    "tileloadd tmm5, [{q} + {word}]",
+                    "tileloadd tmm5, [{q} + {line}]",
                     "tdpbf16ps tmm2, tmm4, tmm5",
                     "add {k}, 64\n add {q}, 64\n dec {steps}\n jnz 2b",
-                    "tilestored [{out} + {word}], tmm2";
+                    "tilestored [{out} + {line}], tmm2";
                     k = inout(reg) page => _,
                     k_stride = in(reg) steps * 64,
                     q = inout(reg) query => _,
-                    word = in(reg) 4_usize,
+                    line = in(reg) 4_usize,
                     steps = inout(reg) steps => _,
                     out = in(reg) out.add(v * LANES),
                     out("tmm2") _, out("tmm4") _, out("tmm5") _,
@@ -117,7 +117,7 @@ impl Registers {
 
 /// Terms, and the values that they belong to.
 pub(super) struct Terms<'a> {
-    /// Rows of `TERMS` words, of which these are some.
+    /// Rows of `TERMS` pairs, of which these are some.
     pub first: *const f32,
     /// Pages of values, of sixteen terms each.
     pub values: &'a [*const f32],

@@ -1,4 +1,4 @@
-//! Queries, keys and values from rows of numbers to the words that tiles hold.
+//! Queries, keys and values from rows of numbers to the pairs that tiles hold.
 
 use std::arch::x86_64::{
     __m512, _mm256_loadu_si256, _mm256_setzero_si256, _mm512_castsi256_si512, _mm512_inserti64x4,
@@ -32,14 +32,14 @@ unsafe fn some(row: *const f32, size: usize, d: usize) -> __m512 {
     }
 }
 
-/// A row of `size` numbers times `scale`, in `words` words, with zeros behind its end.
+/// A row of `size` numbers times `scale`, in `pairs` pairs, with zeros behind its end.
 ///
 /// # Safety
-/// The machine has AVX-512 BW and BF16; the row is valid for reads, `to` for writes of `words`, a multiple of sixteen.
+/// The machine has AVX-512 BW and BF16; the row is valid for reads, `to` for writes of `pairs`, a multiple of sixteen.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn quantize_row(from: *const f32, size: usize, scale: f32, to: *mut f32, words: usize) {
+pub unsafe fn quantize_row(from: *const f32, size: usize, scale: f32, to: *mut f32, pairs: usize) {
     let scale = _mm512_set1_ps(scale);
-    for step in 0..words / LANES {
+    for step in 0..pairs / LANES {
         let d = step * DEPTH;
         // SAFETY: the caller's promise; lanes beyond the row are not read.
         unsafe {
@@ -50,16 +50,16 @@ pub unsafe fn quantize_row(from: *const f32, size: usize, scale: f32, to: *mut f
     }
 }
 
-/// Some rows times `scale`, each in `words` words, with zeros behind their ends.
+/// Some rows times `scale`, each in `pairs` pairs, with zeros behind their ends.
 ///
 /// # Safety
 /// As for [`quantize_row`], for each.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn quantize_rows(rows: HeadRows, scale: f32, to: *mut f32, words: usize) {
+pub unsafe fn quantize_rows(rows: HeadRows, scale: f32, to: *mut f32, pairs: usize) {
     let HeadRows { start, stride, count, size } = rows;
     for row in 0..count {
         // SAFETY: the caller's promise.
-        unsafe { quantize_row(start.add(row * stride), size, scale, to.add(row * words), words) };
+        unsafe { quantize_row(start.add(row * stride), size, scale, to.add(row * pairs), pairs) };
     }
 }
 
@@ -73,11 +73,11 @@ pub unsafe fn pack_keys(keys: HeadRows, scale: f32, to: *mut f32) {
     let mut rounded = [0.0; PAGE * LANES];
     for (step, d) in (0..size).step_by(DEPTH).enumerate() {
         let some = (size - d).min(DEPTH);
-        // SAFETY: the caller's promise; a tile of keys is sixteen lines of sixteen words.
+        // SAFETY: the caller's promise; a tile of keys is sixteen lines of sixteen pairs.
         unsafe {
-            let (words, lines) = (rounded.as_mut_ptr(), to.add(step * PAGE * LANES));
-            quantize_rows(HeadRows { start: start.add(d), size: some, ..keys }, scale, words, LANES);
-            Avx512::transpose(words, LANES as isize, 0..count, LANES, lines);
+            let (pairs, lines) = (rounded.as_mut_ptr(), to.add(step * PAGE * LANES));
+            quantize_rows(HeadRows { start: start.add(d), size: some, ..keys }, scale, pairs, LANES);
+            Avx512::transpose(pairs, LANES as isize, 0..count, LANES, lines);
         }
     }
 }
@@ -95,9 +95,9 @@ pub unsafe fn pack_values(values: HeadRows, pages: usize, scale: f32, to: *mut f
             // SAFETY: the caller's promise; rows that are not there are not read.
             unsafe {
                 let mut rows = [_mm512_setzero_ps(); 2];
-                for (half, row) in rows.iter_mut().enumerate() {
-                    if 2 * pair + half < count {
-                        let row_at = start.add((2 * pair + half) * stride);
+                for (nth, row) in rows.iter_mut().enumerate() {
+                    if 2 * pair + nth < count {
+                        let row_at = start.add((2 * pair + nth) * stride);
                         *row = _mm512_mul_ps(some(row_at, size, panel * LANES), scale);
                     }
                 }
@@ -108,7 +108,7 @@ pub unsafe fn pack_values(values: HeadRows, pages: usize, scale: f32, to: *mut f
     }
 }
 
-/// The same of values that are in low precision, whose stride is in words, and whole panels.
+/// The same of values that are in low precision, whose stride is in pairs, and whole panels.
 ///
 /// # Safety
 /// As for [`pack_values`].
@@ -132,16 +132,16 @@ pub unsafe fn pair_values(values: HeadRows, pages: usize, to: *mut f32) {
     }
 }
 
-/// Writes `some` numbers into the lower (0) or the upper (1) halves of the words of a line.
+/// Writes `some` numbers as the lower (0) or the upper (1) ones of the pairs of a line.
 ///
 /// # Safety
 /// The machine has AVX-512 BW and BF16; the numbers are valid for reads, the line for writes.
 #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-pub unsafe fn merge(from: *const f32, some: usize, half: usize, line: *mut f32) {
-    let halves = 0x5555_5555_u32 << half;
+pub unsafe fn merge(from: *const f32, some: usize, nth: usize, line: *mut f32) {
+    let places = 0x5555_5555_u32 << nth;
     // SAFETY: the caller's promise; lanes that are not wanted are neither read nor written.
     unsafe {
         let numbers = _mm512_maskz_loadu_ps(first(some), from);
-        _mm512_mask_storeu_epi16(line.cast(), halves, round_interleaved([numbers, numbers]));
+        _mm512_mask_storeu_epi16(line.cast(), places, round_interleaved([numbers, numbers]));
     }
 }

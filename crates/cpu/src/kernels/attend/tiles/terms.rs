@@ -14,14 +14,14 @@ use super::{BLOCK, Gathered, Met, TERMS, TILE, TILES, VECTORS};
 use crate::lanes::bf16::round_two;
 use crate::lanes::{Avx512, LANES, Lanes, exp};
 
-/// From scores to terms of the softmax, exp(score − level), in words; zero where a row sees nothing. Terms are added to the sums, lane
+/// From scores to terms of the softmax, exp(score − level), in pairs of `bf16`; zero where a row sees nothing. Terms are added to the sums, lane
 /// by lane.
 ///
 /// A level keeps terms from being too large for a float, or all of them too small, and need not be near the largest score. So rows
 /// begin at level 0, which costs nothing, and are looked through for another one only where their sums ask for it.
 ///
 /// # Safety
-/// The machine has AVX-512 BW and BF16; there are scores of all rows and vectors that are seen, and words to write for them.
+/// The machine has AVX-512 BW and BF16; there are scores of all rows and vectors that are seen, and room for as many terms.
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
 pub unsafe fn online_softmax(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: *mut f32) {
     for row in 0..met.rows.len() {
@@ -56,7 +56,7 @@ pub unsafe fn online_softmax(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: 
     }
 }
 
-/// Writes the terms of a row, in words, and adds them to the sum.
+/// Writes the terms of a row, in pairs, and adds them to the sum.
 ///
 /// # Safety
 /// As for [`online_softmax`].

@@ -7,19 +7,19 @@ use std::arch::x86_64::{
 use std::f32::consts::LOG2_E;
 
 use super::super::super::tiles::machine::power;
-use super::{CHUNK, SQUARE, WORDS};
+use super::{CHUNK, PAIRS, SQUARE};
 use crate::lanes::bf16::{round_interleaved, round_two};
 use crate::lanes::{Avx512, LANES, Lanes};
 use crate::lowp::apart;
 
-/// 32 rows of A times 32 columns of B, added to C or put there. All distances are in words or numbers.
+/// 32 rows of A times 32 columns of B, added to C or put there. All distances are in units of `f32`.
 pub(super) struct Square {
-    /// Lines of sixteen words; sixteen lines, then those of the second half.
+    /// Lines of sixteen pairs; sixteen lines, then those of the second half.
     pub a: *const f32,
     /// From a line to the next, and from a step to the next.
     pub a_line: usize,
     pub a_step: usize,
-    /// Tiles, one behind the other for each step; `b_panel` words on, those of the second half.
+    /// Tiles, one behind the other for each step; `b_panel` pairs on, those of the second half.
     pub b: *const f32,
     pub b_panel: usize,
     pub steps: usize,
@@ -36,7 +36,7 @@ impl Square {
         unsafe { self.multiply_apart(LANES * self.a_line) };
     }
 
-    /// Where the second half of A begins `apart` words behind the first.
+    /// Where the second half of A begins `apart` pairs behind the first.
     ///
     /// # Safety
     /// As for [`Square::multiply`].
@@ -97,7 +97,7 @@ pub(super) struct SquareSoftmax<'a> {
     pub means: &'a [f32; SQUARE],
     /// For each key, a bit for each query that sees it.
     pub masks: &'a [[u16; 2]; SQUARE],
-    /// Where P and dS go in words, by rows.
+    /// Where P and dS go in pairs, by rows.
     pub p: *mut f32,
     pub ds: *mut f32,
     /// Where dS goes by pairs of keys.
@@ -129,11 +129,11 @@ pub(super) unsafe fn softmax_grad(square: SquareSoftmax<'_>) {
                 probabilities[half] = probability;
                 gradients[half] = _mm512_maskz_mul_ps(mask, probability, gradient);
             }
-            _mm512_storeu_si512(p.add(key * WORDS).cast(), round_two(probabilities));
-            _mm512_storeu_si512(ds.add(key * WORDS).cast(), round_two(*gradients));
+            _mm512_storeu_si512(p.add(key * PAIRS).cast(), round_two(probabilities));
+            _mm512_storeu_si512(ds.add(key * PAIRS).cast(), round_two(*gradients));
             if key % 2 == 1 {
                 for (half, (&first, &second)) in two[0].iter().zip(&two[1]).enumerate() {
-                    let to = ds_pairs.add((half * WORDS + key / 2) * LANES);
+                    let to = ds_pairs.add((half * PAIRS + key / 2) * LANES);
                     _mm512_storeu_si512(to.cast(), round_interleaved([first, second]));
                 }
             }
@@ -141,7 +141,7 @@ pub(super) unsafe fn softmax_grad(square: SquareSoftmax<'_>) {
     }
 }
 
-/// Transposes sixteen lines of sixteen words, `stride` apart.
+/// Transposes sixteen lines of sixteen pairs, `stride` apart.
 ///
 /// # Safety
 /// The machine has AVX-512; both are valid.
