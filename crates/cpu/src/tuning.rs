@@ -26,8 +26,8 @@ pub(crate) mod gemm {
     pub(crate) const STRIP_PADDING: usize = 16;
     /// Steps of k in one turn of the loop. With one step a fifth of the instructions would count.
     pub(crate) const UNROLLED_STEPS: usize = 4;
-    /// How many steps ahead B is prefetched where it is read once: half a page of a sliver.
-    pub(crate) const STREAM_AHEAD: usize = 10;
+    /// By how many steps B is prefetched before it is read, where it is read once: half a page of a sliver.
+    pub(crate) const STREAM_PREFETCH_DISTANCE: usize = 10;
 }
 
 /// Products in low precision.
@@ -56,7 +56,7 @@ pub(crate) mod lowp {
     /// A C of more numbers, 32 MB, is written past the caches. It would not stay in them until it is read.
     pub(crate) const STREAMING_ABOVE: usize = 8 << 20;
     /// So many rows take about as long to multiply by some units as the next units take to come from memory: these are prefetched meanwhile. Fewer
-    /// rows read B from front to back and prefetch some tiles ahead. With more rows the first do, and the others find B near.
+    /// rows read B from front to back and prefetch tiles shortly before they read them. With more rows the first do, and the others find B near.
     pub(crate) const PREFETCHING_ROWS: RangeInclusive<usize> = 9..=64;
     /// Tiles along k from which on that pays: shorter products finish their sums too often.
     pub(crate) const PREFETCHING_TILES: usize = 8;
@@ -69,17 +69,17 @@ pub(crate) mod lowp {
     /// Up to so many rows, AVX-VNNI multiplies codes of `int4` as they are. That takes less than unpacking them to memory.
     pub(crate) const FEW_CODED_ROWS: usize = 4;
     /// How many steps before they are multiplied AMX unpacks tiles of `int4`: what was just written cannot be loaded at once.
-    pub(crate) const UNPACKED_AHEAD: usize = 2;
+    pub(crate) const UNPACKING_DISTANCE: usize = 2;
     /// Steps whose tiles stay unpacked where one strip is all that needs them.
     pub(crate) const UNPACKED_RING: usize = 4;
-    /// How many tiles ahead AMX prefetches B for few rows. The processor's own prefetching begins anew with each page.
-    pub(crate) const AMX_TILES_AHEAD: usize = 12;
-    /// How many tiles ahead vectors prefetch lines of B that are read for the first time.
-    pub(crate) const TILES_AHEAD: usize = 2;
+    /// By how many tiles AMX prefetches B before it reads it, for few rows. The processor's own prefetching begins anew with each page.
+    pub(crate) const AMX_PREFETCH_DISTANCE: usize = 12;
+    /// The same for vectors, and lines of B that are read for the first time.
+    pub(crate) const VECTOR_PREFETCH_DISTANCE: usize = 2;
     /// Lines in one turn of the loop. With one line a fifth of the instructions would count.
     pub(crate) const UNROLLED_LINES: usize = 4;
-    /// How many pairs of tiles ahead codes of `int4` are prefetched.
-    pub(crate) const PAIRS_AHEAD: usize = 2;
+    /// By how many pairs of tiles codes of `int4` are prefetched before they are read.
+    pub(crate) const INT4_PREFETCH_DISTANCE: usize = 2;
     /// Rows so long are rounded to `bf16` before they become integers. The product that writes them then writes half the bytes. Shorter rows stay in
     /// the cache as they are. Longer ones mostly come from products with more than one block of k, which write `f32` anyway.
     pub(crate) const BF16_BEFORE_INT8: RangeInclusive<usize> = 2049..=4096;
@@ -89,8 +89,8 @@ pub(crate) mod lowp {
 pub(crate) mod coded {
     /// The most rows of an item.
     pub(crate) const MAX_ITEM_ROWS: usize = 128;
-    /// How far ahead codes are prefetched: half a page.
-    pub(crate) const BYTES_AHEAD: usize = 2048;
+    /// By how many bytes codes are prefetched before they are read: half a page.
+    pub(crate) const PREFETCH_DISTANCE: usize = 2048;
     /// Steps of k whose codes are unpacked at once for AMX: 16 KB of them.
     pub(crate) const UNPACKED_STEPS: usize = 1024;
 }
@@ -103,8 +103,8 @@ pub(crate) mod kernels {
     pub(crate) const ITEM_NUMBERS: usize = 4096;
     /// Columns in an item of a sum over rows: a few cache lines of every row.
     pub(crate) const ITEM_COLUMNS: usize = 64;
-    /// How far ahead a search for the largest prefetches: two pages. The processor by itself looks no farther than the end of one.
-    pub(crate) const NUMBERS_AHEAD: usize = 2048;
+    /// By how many numbers a search for the largest prefetches before it reads: two pages. The processor by itself looks no farther than the end of one.
+    pub(crate) const SEARCH_PREFETCH_DISTANCE: usize = 2048;
     /// Multiplications in a unit of effort.
     pub(crate) const MULTIPLICATIONS: usize = 10;
     /// How many low-precision weights are read in the time of one in `f32`.

@@ -9,7 +9,7 @@ use crate::lanes::{Avx2, Avx512};
 use crate::lanes::{Lanes, Scalar, prefetch, prefetch_l2};
 #[cfg(target_arch = "aarch64")]
 use crate::lanes::{Neon, dispatch::on_neon};
-use crate::tuning::gemm::{STREAM_AHEAD, UNROLLED_STEPS};
+use crate::tuning::gemm::{STREAM_PREFETCH_DISTANCE, UNROLLED_STEPS};
 
 /// How large a register tile an instruction set can hold.
 pub(super) trait Registers: Lanes {
@@ -126,19 +126,19 @@ pub(super) struct Micro {
 pub(super) enum RowAccess {
     /// In a strip: [`Registers::STRIDE`] numbers for each step. B stays near for other strips; meanwhile this is prefetched, which
     /// is wanted next.
-    Strip(*const f32, Ahead),
+    Strip(*const f32, Prefetched),
     /// Where A is. B is read once, and prefetched: the processor's own prefetching stops at every page.
     Place(Matrix),
 }
 
 /// What is prefetched: so many lines from `start` on with every [`UNROLLED_STEPS`] steps. The addresses may lie anywhere.
 #[derive(Clone, Copy)]
-pub(super) struct Ahead {
+pub(super) struct Prefetched {
     pub start: *const f32,
     pub lines: usize,
 }
 
-impl Ahead {
+impl Prefetched {
     pub const NOTHING: Self = Self { start: std::ptr::null(), lines: 0 };
 
     /// Part `index` of `parts` of what lies from `start` on, `width` lines for each step, where each part takes `steps` steps.
@@ -191,17 +191,17 @@ unsafe fn enter<L: Registers, const M: usize, const P: usize>(micro: &Micro) {
     // SAFETY: the caller's promise.
     unsafe {
         match micro.a {
-            RowAccess::Strip(start, ahead) if P <= SLIVER => L::enter(
+            RowAccess::Strip(start, prefetched) if P <= SLIVER => L::enter(
                 #[inline(always)]
                 || {
                     let a = Matrix { start, row: 1, column: L::STRIDE };
-                    multiply_add::<L, M, P, true>(micro, a, ahead);
+                    multiply_add::<L, M, P, true>(micro, a, prefetched);
                 },
             ),
             RowAccess::Strip(..) => unreachable!("a strip is multiplied by one sliver"),
             RowAccess::Place(a) => L::enter(
                 #[inline(always)]
-                || multiply_add::<L, M, P, false>(micro, a, Ahead::NOTHING),
+                || multiply_add::<L, M, P, false>(micro, a, Prefetched::NOTHING),
             ),
         }
     }
@@ -215,7 +215,7 @@ unsafe fn enter<L: Registers, const M: usize, const P: usize>(micro: &Micro) {
 unsafe fn multiply_add<L: Registers, const M: usize, const P: usize, const STRIP: bool>(
     micro: &Micro,
     a: Matrix,
-    mut ahead: Ahead,
+    mut prefetched: Prefetched,
 ) {
     let Micro { steps, b, b_step, b_sliver, c, c_stride, columns, begin, bias, .. } = *micro;
     // The last panel may end early.
@@ -237,13 +237,13 @@ unsafe fn multiply_add<L: Registers, const M: usize, const P: usize, const STRIP
         while left >= UNROLLED_STEPS {
             if STRIP {
                 let mut line = 0;
-                while line < ahead.lines {
-                    prefetch_l2(ahead.start.wrapping_add(line * PANEL));
+                while line < prefetched.lines {
+                    prefetch_l2(prefetched.start.wrapping_add(line * PANEL));
                     line += 1;
                 }
-                ahead.start = ahead.start.wrapping_add(ahead.lines * PANEL);
+                prefetched.start = prefetched.start.wrapping_add(prefetched.lines * PANEL);
             } else {
-                for next in STREAM_AHEAD..STREAM_AHEAD + UNROLLED_STEPS {
+                for next in STREAM_PREFETCH_DISTANCE..STREAM_PREFETCH_DISTANCE + UNROLLED_STEPS {
                     for p in 0..P {
                         let panel = p / SLIVER * b_sliver + p % SLIVER * PANEL;
                         prefetch_l2(b_now.wrapping_add(next * b_step + panel));

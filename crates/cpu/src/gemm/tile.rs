@@ -1,6 +1,6 @@
 //! One tile: slivers of B from left to right, and under each of them the strips of A.
 
-use super::micro::{Ahead, Micro, Registers, RowAccess, multiply};
+use super::micro::{Micro, Prefetched, Registers, RowAccess, multiply};
 use super::strips::{Strips, pack};
 use super::{Begin, Gemm, Matrix, PANEL, SLIVER, TileScratch, part};
 use crate::epilogue::Region;
@@ -139,12 +139,12 @@ unsafe fn run_sliver<L: Registers>(
         let width = L::width(strips.height, end - panel);
         for strip in 0..strips.count {
             let rows = strips.rows(strip, tile.rows.len());
-            let ahead = next.map_or(Ahead::NOTHING, |(sliver, step)| {
+            let prefetched = next.map_or(Prefetched::NOTHING, |(sliver, step)| {
                 let (b, width) = product.b_at(sliver * SLIVER, step);
-                Ahead::part(b, width / PANEL, block.len(), strip, strips.count)
+                Prefetched::part(b, width / PANEL, block.len(), strip, strips.count)
             });
-            let a = RowAccess::Strip(strips.at(strip, L::STRIDE), ahead);
-            // SAFETY: the caller's promise; every address lies inside the scratch, B, C or the bias; what lies ahead is only
+            let a = RowAccess::Strip(strips.at(strip, L::STRIDE), prefetched);
+            // SAFETY: the caller's promise; every address lies inside the scratch, B, C or the bias; what is prefetched is only
             // prefetched.
             unsafe {
                 let rows = tile.rows.start + rows.start..tile.rows.start + rows.end;

@@ -1,7 +1,7 @@
 //! The largest numbers of a row, found in one pass: sixty-four at a time, of which most hold none.
 #![allow(clippy::inline_always)] // see the rules in `lanes`
 
-use crate::tuning::kernels::NUMBERS_AHEAD;
+use crate::tuning::kernels::SEARCH_PREFETCH_DISTANCE;
 use glassformer_graph::{Ask, Sum, offer};
 
 use crate::dispatch;
@@ -41,7 +41,7 @@ unsafe fn find<L: Lanes, const SUMS: bool>(row: &[f32], found: &mut [(f32, u32)]
         let mut terms = Terms { level: f32::NEG_INFINITY, sums: [L::zero(); 4] };
         for (block, place) in blocks.iter().zip((0..).step_by(BLOCK)) {
             for v in 0..4 {
-                prefetch(block.as_ptr().wrapping_add(NUMBERS_AHEAD + v * LANES));
+                prefetch(block.as_ptr().wrapping_add(SEARCH_PREFETCH_DISTANCE + v * LANES));
             }
             let x = [0, 1, 2, 3].map(|v| L::load(block.as_ptr().add(v * LANES)));
             for x in x {

@@ -5,7 +5,7 @@
 //! of assembly is a step along k, so that other work can be done between steps.
 //!
 //! **A core may be shared.** When the other hardware thread of the core uses tiles too, a step takes three to five times as long. Six `nop`s
-//! after each tile instruction ([`apart`]), and loading tiles a step ahead, then win a third. They cost nothing otherwise.
+//! after each tile instruction ([`apart`]), and loading tiles a step early, then win a third. They cost nothing otherwise.
 
 use super::patch::Shape;
 use super::{Format, LINE, LINES, TILE};
@@ -249,7 +249,7 @@ impl Tiles {
         }
     }
 
-    /// Loads the first tiles of A and B, where the shape has them loaded a step ahead.
+    /// Loads the first tiles of A and B, where the shape has them loaded a step early.
     ///
     /// # Safety
     /// As for [`Tiles::step`].

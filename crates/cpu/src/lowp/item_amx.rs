@@ -13,7 +13,7 @@ use super::{Format, Item, LINES, LowpGemm, TILE, UNIT, int4};
 use crate::dispatch;
 use crate::epilogue::Store;
 use crate::isa::Isa;
-use crate::tuning::lowp::{AMX_ITEM_UNITS, MAX_INTEGER_BLOCK, UNPACKED_AHEAD, UNPACKED_RING};
+use crate::tuning::lowp::{AMX_ITEM_UNITS, MAX_INTEGER_BLOCK, UNPACKED_RING, UNPACKING_DISTANCE};
 use std::arch::x86_64::_mm_sfence;
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -129,7 +129,7 @@ impl Pipeline {
     unsafe fn block_by_block(&mut self, product: &LowpGemm, rows: &Range<usize>, units: &Range<usize>) {
         for index in 0..product.blocks() {
             let strips = Strips::new(product, Isa::Avx512, Shape::Square, rows.clone(), index);
-            self.look_ahead(&strips, units, index);
+            self.set_prefetcher(&strips, units, index);
             // SAFETY: the caller's promise.
             unsafe { self.unpack(&strips, 4 * units.start..4 * units.end) };
             let panels = strips.panels(units);
@@ -182,7 +182,7 @@ impl Pipeline {
     }
 
     /// Decides what is prefetched while these strips are multiplied by these units.
-    fn look_ahead(&mut self, strips: &Strips<'_>, units: &Range<usize>, index: usize) {
+    fn set_prefetcher(&mut self, strips: &Strips<'_>, units: &Range<usize>, index: usize) {
         let (product, shape) = (strips.product, strips.shape);
         let patches =
             strips.rows.len().div_ceil(shape.height()) * (units.len() * UNIT).div_ceil(shape.width());
@@ -304,11 +304,11 @@ impl Pipeline {
                     int4::unpack_unit(product, row.panel / Shape::Wide.across(), steps.start + step, to);
                 }
             };
-            (0..UNPACKED_AHEAD).for_each(&mut unpack);
+            (0..UNPACKING_DISTANCE).for_each(&mut unpack);
             self.tiles.first(shape, &cursor);
             for step in 0..steps.len() {
                 if UNPACKS {
-                    unpack(step + UNPACKED_AHEAD);
+                    unpack(step + UNPACKING_DISTANCE);
                     cursor.b = self.unpacked.add(step % ring * FOUR_TILES);
                 }
                 self.tiles.step(format, shape, &mut cursor, step + 1 == steps.len());

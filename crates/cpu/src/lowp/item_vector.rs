@@ -38,8 +38,11 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Units)
     ) {
         for index in 0..product.blocks() {
             let strips = strips(index);
-            let mut prefetcher =
-                if prefetches { look_ahead(&strips, item, &units, index, next) } else { Prefetcher::NOTHING };
+            let mut prefetcher = if prefetches {
+                prefetcher_for(&strips, item, &units, index, next)
+            } else {
+                Prefetcher::NOTHING
+            };
             let panels = strips.panels(&units);
             for row in strips.starts() {
                 let place = strips.place(row, &panels);
@@ -68,7 +71,7 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Units)
 }
 
 /// What is prefetched while these units are multiplied over a block of k: the next block of k, the next units, or the next item.
-fn look_ahead(
+fn prefetcher_for(
     strips: &Strips<'_>,
     item: &Item,
     units: &Range<usize>,

@@ -122,17 +122,17 @@ impl Prefetcher {
         Self { next, left: lines, lines, panel, units, each, behind: None }
     }
 
-    /// The tiles of a unit and of what comes behind it, always some steps ahead, where so many come before those that are multiplied now.
+    /// The tiles of a unit and of what comes behind it, always some steps before they are read, where so many come before those that are multiplied now.
     #[cfg(target_arch = "x86_64")] // AMX alone
     pub fn along(unit: &Units, behind: &Units, before: usize) -> Self {
-        const AHEAD: usize = crate::tuning::lowp::AMX_TILES_AHEAD;
+        const DISTANCE: usize = crate::tuning::lowp::AMX_PREFETCH_DISTANCE;
         let tiles = unit.tiles();
         let (start, panel) = (behind.start(), behind.panel());
-        let lines = behind.lines(&(0..AHEAD.min(behind.tiles()))).len();
+        let lines = behind.lines(&(0..DISTANCE.min(behind.tiles()))).len();
         Self {
             each: (unit.panel() / LINE).div_ceil(tiles),
             behind: (behind.count > 0).then_some(Beginning { start, panel, lines }),
-            ..Self::of(unit, &((before + AHEAD).min(tiles)..tiles), 1)
+            ..Self::of(unit, &((before + DISTANCE).min(tiles)..tiles), 1)
         }
     }
 

@@ -10,7 +10,7 @@ use super::prefetch::{Nothing, Prefetch, Prefetcher};
 use super::{Dot, Format, LINE, LINES, TILE};
 use crate::dispatch;
 use crate::lanes::{Lanes, prefetch};
-use crate::tuning::lowp::{MAX_INTEGER_BLOCK, TILES_AHEAD, UNROLLED_LINES};
+use crate::tuning::lowp::{MAX_INTEGER_BLOCK, UNROLLED_LINES, VECTOR_PREFETCH_DISTANCE};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
 
@@ -319,8 +319,8 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
             // The next tile comes in time from L2. From further away, the one after it does.
             let next = match patch.beyond.filter(|_| row == 0) {
                 Some(beyond) => {
-                    let jump = if tile + TILES_AHEAD >= beyond.left { beyond.jump } else { 0 };
-                    b.wrapping_add(TILES_AHEAD * TILE).wrapping_add(jump)
+                    let jump = if tile + VECTOR_PREFETCH_DISTANCE >= beyond.left { beyond.jump } else { 0 };
+                    b.wrapping_add(VECTOR_PREFETCH_DISTANCE * TILE).wrapping_add(jump)
                 }
                 None if tile + 1 < patch.steps => b.wrapping_add(TILE),
                 None if row + M < patch.rows => b.wrapping_sub(tile * TILE),

@@ -6,7 +6,7 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
-use crate::tuning::coded::{BYTES_AHEAD, MAX_ITEM_ROWS, UNPACKED_STEPS};
+use crate::tuning::coded::{MAX_ITEM_ROWS, PREFETCH_DISTANCE, UNPACKED_STEPS};
 use std::arch::x86_64::*;
 
 use glassformer_tensor::{Base, Bits};
@@ -113,7 +113,7 @@ unsafe fn unpack<const BITS: usize>(b: *const u8, layout: Layout, base: Base, bl
         for block in 0..blocks {
             for sixteen in 0..layout.steps / LINES {
                 let from = b.add(block * layout.bytes + sixteen * layout.sixteen);
-                Vnni512::prefetch::<BITS>(from.wrapping_add(BYTES_AHEAD));
+                Vnni512::prefetch::<BITS>(from.wrapping_add(PREFETCH_DISTANCE));
                 for codes in Vnni512::codes::<BITS>(from) {
                     _mm512_store_si512(to.cast(), _mm512_sub_epi8(codes, offset));
                     to = to.add(LINE);

@@ -2,7 +2,7 @@
 #![allow(clippy::needless_range_loop)] // several arrays have the same index
 #![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes, and floats to four
 
-use crate::tuning::coded::BYTES_AHEAD;
+use crate::tuning::coded::PREFETCH_DISTANCE;
 use glassformer_tensor::{Base, Scales};
 
 use super::quantize::Parts;
@@ -154,7 +154,7 @@ unsafe fn strip<S: Sums, const BITS: usize, const SIXTEENS: usize, const M: usiz
                 }
                 for _ in 0..SIXTEENS {
                     for p in 0..P {
-                        S::prefetch::<BITS>(codes.wrapping_add(p * size + BYTES_AHEAD));
+                        S::prefetch::<BITS>(codes.wrapping_add(p * size + PREFETCH_DISTANCE));
                         let right = S::codes::<BITS>(codes.add(p * size));
                         for i in 0..M {
                             for four in 0..4 {

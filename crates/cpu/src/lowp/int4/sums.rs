@@ -243,10 +243,10 @@ unsafe fn rows<R: Register, const M: usize, const P: usize>(unit: &Unit<'_>, fir
             let mut totals = [[R::zero(); P]; M];
             for step in 0..k.len() {
                 let (a, tile) = (a.add(step * TILE), k.start + step);
-                let ([codes, from], ahead) = (place(tile), unit.ahead(tile));
+                let ([codes, from], distance) = (place(tile), unit.prefetch_distance(tile));
                 for p in 0..P {
                     let within = column(p) % LINES;
-                    prefetch(b[p].add(from), ahead);
+                    prefetch(b[p].add(from), distance);
                     let mut steps = R::steps(b[p].add(from + 2 * within));
                     for group in 0..GROUPS {
                         let mut parts = [R::zero(); M];
@@ -255,7 +255,7 @@ unsafe fn rows<R: Register, const M: usize, const P: usize>(unit: &Unit<'_>, fir
                         }
                         for pair in group * GROUP_LINES / 2..(group + 1) * GROUP_LINES / 2 {
                             let line = b[p].add(codes + pair * LINE);
-                            prefetch(line, ahead);
+                            prefetch(line, distance);
                             let both = R::load(line.add(4 * within)).both();
                             for (at, codes) in both.into_iter().enumerate() {
                                 for i in 0..M {

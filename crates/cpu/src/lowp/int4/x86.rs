@@ -9,20 +9,20 @@ use super::{GROUP_LINES, GROUPS, LINE, LINES, PAIR, TILE, place};
 use crate::lowp::patch::Patch;
 use crate::lowp::vector::{self, Prepared};
 use crate::lowp::{Dot, Format, LowpGemm, UNIT};
-use crate::tuning::lowp::{MAX_INTEGER_BLOCK, PAIRS_AHEAD};
+use crate::tuning::lowp::{INT4_PREFETCH_DISTANCE, MAX_INTEGER_BLOCK};
 use std::arch::x86_64::*;
 use std::ops::Range;
 
-/// The same in bytes.
-const AHEAD: usize = PAIRS_AHEAD * PAIR;
+/// By how many bytes codes are prefetched before they are read.
+const PREFETCH_BYTES: usize = INT4_PREFETCH_DISTANCE * PAIR;
 /// Panels of a unit.
 pub(super) const PANELS: usize = UNIT / LINES;
 
-/// Prefetches what is so many bytes further on.
+/// Prefetches what is `distance` bytes further on.
 #[inline(always)]
-pub(super) fn prefetch(from: *const u8, ahead: usize) {
+pub(super) fn prefetch(from: *const u8, distance: usize) {
     // SAFETY: a hint, which reads nothing wherever it points.
-    unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(ahead).cast()) };
+    unsafe { _mm_prefetch::<_MM_HINT_T0>(from.wrapping_add(distance).cast()) };
 }
 
 /// The steps of a tile: of each column four, half a byte each, in both halves of its four bytes.
@@ -44,7 +44,7 @@ unsafe fn steps(from: *const u8) -> __m512i {
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
 pub(super) unsafe fn tile(codes: *const u8, from: *const u8, to: *mut u8) {
-    prefetch(from, AHEAD);
+    prefetch(from, PREFETCH_BYTES);
     // SAFETY: the caller's promise.
     unsafe {
         let (steps, low) = (steps(from), _mm512_set1_epi16(15));
@@ -66,7 +66,7 @@ unsafe fn group<const GROUP: usize>(codes: *const u8, steps: __m512i, to: *mut u
     unsafe {
         let offset = offset_of(steps);
         for pair in GROUP * GROUP_LINES / 2..(GROUP + 1) * GROUP_LINES / 2 {
-            for (at, codes) in both(codes.add(pair * LINE), AHEAD).into_iter().enumerate() {
+            for (at, codes) in both(codes.add(pair * LINE), PREFETCH_BYTES).into_iter().enumerate() {
                 let to = to.add((2 * pair + at) * LINE);
                 _mm512_store_si512(to.cast(), integers(codes, steps, offset));
             }
@@ -88,14 +88,14 @@ fn integers(codes: __m512i, steps: __m512i, offset: __m512i) -> __m512i {
     _mm512_sub_epi8(_mm512_mullo_epi16(codes, steps), offset)
 }
 
-/// The codes of two lines. What lies `ahead` bytes further on is prefetched.
+/// The codes of two lines. What lies `distance` bytes further on is prefetched.
 ///
 /// # Safety
 /// The machine has AVX-512 F and BW; there is a line of codes.
 #[inline]
 #[target_feature(enable = "avx512f,avx512bw")]
-unsafe fn both(from: *const u8, ahead: usize) -> [__m512i; 2] {
-    prefetch(from, ahead);
+unsafe fn both(from: *const u8, distance: usize) -> [__m512i; 2] {
+    prefetch(from, distance);
     // SAFETY: the caller's promise.
     let both = unsafe { _mm512_load_si512(from.cast()) };
     let low = _mm512_set1_epi8(15);
@@ -157,11 +157,11 @@ impl Unit<'_> {
         self.product.b_panel(self.number * PANELS + panel)
     }
 
-    /// How far ahead of this tile of a panel to prefetch.
+    /// By how many bytes to prefetch before this tile of a panel.
     #[inline(always)]
-    pub(super) fn ahead(&self, tile: usize) -> usize {
-        let last = tile / 2 + PAIRS_AHEAD >= self.product.tiles().div_ceil(2);
-        AHEAD.wrapping_add(if last { self.jump } else { 0 })
+    pub(super) fn prefetch_distance(&self, tile: usize) -> usize {
+        let last = tile / 2 + INT4_PREFETCH_DISTANCE >= self.product.tiles().div_ceil(2);
+        PREFETCH_BYTES.wrapping_add(if last { self.jump } else { 0 })
     }
 
     /// Where the sums of a row and of a panel are.
@@ -185,10 +185,10 @@ unsafe fn by_codes<const M: usize>(unit: &Unit<'_>) {
         let mut totals = [[_mm512_setzero_si512(); PANELS]; M];
         for step in 0..k.len() {
             let (a, tile) = (a.add(step * TILE), k.start + step);
-            let ([codes, steps], ahead) = (place(tile), unit.ahead(tile));
+            let ([codes, steps], distance) = (place(tile), unit.prefetch_distance(tile));
             for panel in 0..PANELS {
                 let b = b[panel];
-                prefetch(b.add(steps), ahead);
+                prefetch(b.add(steps), distance);
                 let mut steps = _mm512_cvtepu16_epi32(_mm256_load_si256(b.add(steps).cast()));
                 for group in 0..GROUPS {
                     let mut parts = [_mm512_setzero_si512(); M];
@@ -197,7 +197,7 @@ unsafe fn by_codes<const M: usize>(unit: &Unit<'_>) {
                     }
                     for pair in 0..GROUP_LINES / 2 {
                         let pair = group * GROUP_LINES / 2 + pair;
-                        let codes = both(b.add(codes + pair * LINE), ahead);
+                        let codes = both(b.add(codes + pair * LINE), distance);
                         for (at, codes) in codes.into_iter().enumerate() {
                             for i in 0..M {
                                 let left = *a.add(i * LINE + 4 * (2 * pair + at)).cast::<i32>();
@@ -258,10 +258,10 @@ unsafe fn strip<const M: usize, const P: usize>(unit: &Unit<'_>, a: *const u8, p
         }
         for step in 0..k.len() {
             let (a, tile) = (a.add(step * TILE), k.start + step);
-            let ([codes, from], ahead) = (place(tile), unit.ahead(tile));
+            let ([codes, from], distance) = (place(tile), unit.prefetch_distance(tile));
             let mut rest = [_mm512_setzero_si512(); P];
             for p in 0..P {
-                prefetch(b[p].add(from), ahead);
+                prefetch(b[p].add(from), distance);
                 rest[p] = steps(b[p].add(from));
             }
             for group in 0..GROUPS {
@@ -274,7 +274,7 @@ unsafe fn strip<const M: usize, const P: usize>(unit: &Unit<'_>, a: *const u8, p
                 for pair in group * GROUP_LINES / 2..(group + 1) * GROUP_LINES / 2 {
                     let mut right = [[_mm512_setzero_si512(); 2]; P];
                     for p in 0..P {
-                        right[p] = both(b[p].add(codes + pair * LINE), ahead);
+                        right[p] = both(b[p].add(codes + pair * LINE), distance);
                     }
                     for at in 0..2 {
                         for p in 0..P {
