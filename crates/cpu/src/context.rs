@@ -81,7 +81,7 @@ impl<'a> Context<'a> {
 
     /// The activation, as exact as it has to be.
     pub fn activation(&self, act: Activation) -> ActivationKind {
-        if self.approximate { ActivationKind::near(act) } else { ActivationKind::exact(act) }
+        if self.approximate { ActivationKind::approximate(act) } else { ActivationKind::exact(act) }
     }
 
     /// How many pairs of a query and a key `attend` has, whether they see each other or not.

@@ -217,9 +217,9 @@ pub(crate) mod tests {
     pub(crate) fn epilogues(other: &[f32], stride: usize) -> Vec<Epilogue> {
         let other = Other { start: other.as_ptr(), stride };
         let acts = Activation::ALL.into_iter().map(ActivationKind::exact).chain([
-            ActivationKind::NearGelu,
-            ActivationKind::NearGeluTanh,
-            ActivationKind::NearSilu,
+            ActivationKind::ApproximateGelu,
+            ActivationKind::ApproximateGeluTanh,
+            ActivationKind::ApproximateSilu,
         ]);
         let combined = |combine: Combine| Epilogue { combine, ..Epilogue::default() };
         acts.flat_map(|act| {

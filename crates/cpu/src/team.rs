@@ -239,7 +239,7 @@ struct Apart<T>(T);
 /// What the caller and the helpers have in common.
 struct Shared {
     /// Whether each worker can have a core of its own, so that spinning takes nothing from another worker.
-    roomy: bool,
+    may_spin: bool,
     /// The job of this run; null sends the helpers home.
     job: AtomicPtr<Job<'static>>,
     start: Gate,
@@ -254,9 +254,9 @@ struct Shared {
 }
 
 impl Shared {
-    fn new(threads: usize, roomy: bool) -> Self {
+    fn new(threads: usize, may_spin: bool) -> Self {
         Self {
-            roomy,
+            may_spin,
             reached: (0..threads).map(|_| Apart::default()).collect(),
             owned: (0..threads).map(|_| Apart::default()).collect(),
             job: AtomicPtr::new(ptr::null_mut()),
@@ -270,7 +270,7 @@ impl Shared {
 
     /// How long to spin where a worker with a core of its own would spin for `spin`.
     fn patience(&self, spin: Duration) -> Option<Duration> {
-        self.roomy.then_some(spin)
+        self.may_spin.then_some(spin)
     }
 
     fn draw(&self) -> usize {
@@ -362,9 +362,9 @@ impl Barrier {
 #[derive(Default)]
 struct Gate {
     epoch: Apart<AtomicUsize>,
-    sleepers: AtomicUsize,
-    bed: Mutex<()>,
-    bell: Condvar,
+    sleeping: AtomicUsize,
+    mutex: Mutex<()>,
+    condition: Condvar,
 }
 
 impl Gate {
@@ -376,10 +376,10 @@ impl Gate {
     fn open(&self) {
         // Sequentially consistent, as in `sleep`: either this thread sees the sleeper or the sleeper the new epoch.
         self.epoch.0.fetch_add(1, SeqCst);
-        if self.sleepers.load(SeqCst) > 0 {
-            // A sleeper holds this lock from its look at the epoch until it hears the bell.
-            drop(lock(&self.bed));
-            self.bell.notify_all();
+        if self.sleeping.load(SeqCst) > 0 {
+            // A sleeper holds this lock from its look at the epoch until it waits for the condition.
+            drop(lock(&self.mutex));
+            self.condition.notify_all();
         }
     }
 
@@ -403,12 +403,12 @@ impl Gate {
 
     #[cold]
     fn sleep(&self, seen: usize) {
-        let mut bed = lock(&self.bed);
-        self.sleepers.fetch_add(1, SeqCst);
+        let mut guard = lock(&self.mutex);
+        self.sleeping.fetch_add(1, SeqCst);
         while self.epoch.0.load(SeqCst) == seen {
-            bed = self.bell.wait(bed).unwrap_or_else(PoisonError::into_inner);
+            guard = self.condition.wait(guard).unwrap_or_else(PoisonError::into_inner);
         }
-        self.sleepers.fetch_sub(1, Relaxed);
+        self.sleeping.fetch_sub(1, Relaxed);
     }
 }
 

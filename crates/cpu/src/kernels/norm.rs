@@ -24,7 +24,7 @@ const AT_ONCE: usize = 8;
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(super) struct Moments {
-    near: f32,
+    shift: f32,
     rest: f32,
     inverse: f32,
 }
@@ -32,18 +32,18 @@ pub(super) struct Moments {
 /// Floats that the moments of one part of a row take.
 pub(super) const MOMENTS: usize = size_of::<Moments>() / size_of::<f32>();
 
-/// Σ (x − near) and Σ (x − near)².
-struct Apart {
+/// Σ (x − shift) and Σ (x − shift)².
+struct Deviations {
     x: *const f32,
-    near: f32,
+    shift: f32,
 }
 
-impl Sums<2> for Apart {
+impl Sums<2> for Deviations {
     #[inline(always)]
     unsafe fn add<L: Lanes>(&self, at: usize, some: usize, [sum, squares]: [L; 2]) -> [L; 2] {
         // SAFETY: the caller's promise.
         unsafe {
-            let d = load::<L>(self.x.add(at), some) - splat_first(self.near, some);
+            let d = load::<L>(self.x.add(at), some) - splat_first(self.shift, some);
             [sum + d, d.fma(d, squares)]
         }
     }
@@ -56,13 +56,13 @@ unsafe fn moments<L: Lanes>(norm: &Norm, x: *const f32, width: usize) -> Moments
     let n = width as f64;
     // SAFETY: the caller's promise.
     unsafe {
-        let (near, rest, variance) = match norm.kind {
+        let (shift, rest, variance) = match norm.kind {
             NormKind::Layer | NormKind::LayerWithoutBias => {
                 let [sum] = sums::<L, 1>(&Total(x), width);
-                let near = (f64::from(sum) / n) as f32;
-                let [sum, squares] = sums::<L, 2>(&Apart { x, near }, width);
+                let shift = (f64::from(sum) / n) as f32;
+                let [sum, squares] = sums::<L, 2>(&Deviations { x, shift }, width);
                 let rest = f64::from(sum) / n;
-                (near, rest as f32, f64::from(squares) / n - rest * rest)
+                (shift, rest as f32, f64::from(squares) / n - rest * rest)
             }
             NormKind::Rms => {
                 let [squares] = sums::<L, 1>(&Dot(x, x), width);
@@ -70,7 +70,7 @@ unsafe fn moments<L: Lanes>(norm: &Norm, x: *const f32, width: usize) -> Moments
             }
         };
         let inverse = 1.0 / (variance.max(0.0) + f64::from(norm.epsilon)).sqrt();
-        Moments { near, rest, inverse: inverse as f32 }
+        Moments { shift, rest, inverse: inverse as f32 }
     }
 }
 
@@ -79,7 +79,7 @@ impl Moments {
     #[inline(always)]
     fn normed<L: Lanes>(&self, x: L) -> L {
         // SAFETY: `x` proves the instructions.
-        unsafe { (x - L::splat(self.near) - L::splat(self.rest)) * L::splat(self.inverse) }
+        unsafe { (x - L::splat(self.shift) - L::splat(self.rest)) * L::splat(self.inverse) }
     }
 }
 
@@ -135,7 +135,7 @@ impl Parts {
     unsafe fn norm<L: Lanes>(&self, op: &Norm) {
         let Self { x, count, size, .. } = *self;
         // Moments are long chains of operations. Those of several parts are computed at the same time.
-        let mut moments = [Moments { near: 0.0, rest: 0.0, inverse: 0.0 }; AT_ONCE];
+        let mut moments = [Moments { shift: 0.0, rest: 0.0, inverse: 0.0 }; AT_ONCE];
         for first in (0..count).step_by(AT_ONCE) {
             let some = AT_ONCE.min(count - first);
             // SAFETY: these parts lie within x and y; columns stay below `size`.

@@ -139,16 +139,16 @@ pub enum ActivationKind {
     GeluTanh,
     /// Within 2e-4, and slopes of the first two within 4e-4, for a quarter of the work: what is rounded to eight bits next does not see the
     /// difference.
-    NearGelu,
-    NearGeluTanh,
-    NearSilu,
+    ApproximateGelu,
+    ApproximateGeluTanh,
+    ApproximateSilu,
     Silu,
     Tanh,
     Sigmoid,
 }
 
 impl ActivationKind {
-    /// As near as numbers of 24 bits can be.
+    /// Exact to 24 bits.
     pub fn exact(act: Activation) -> Self {
         match act {
             Activation::Relu => Self::Relu,
@@ -160,24 +160,24 @@ impl ActivationKind {
         }
     }
 
-    /// As near as numbers of eight bits can be.
-    pub fn near(act: Activation) -> Self {
+    /// Exact to eight bits.
+    pub fn approximate(act: Activation) -> Self {
         match act {
-            Activation::Gelu => Self::NearGelu,
-            Activation::GeluTanh => Self::NearGeluTanh,
-            Activation::Silu => Self::NearSilu,
+            Activation::Gelu => Self::ApproximateGelu,
+            Activation::GeluTanh => Self::ApproximateGeluTanh,
+            Activation::Silu => Self::ApproximateSilu,
             Activation::Relu | Activation::Tanh | Activation::Sigmoid => Self::exact(act),
         }
     }
 }
 
-pub struct NearGelu;
-pub struct NearGeluTanh;
-pub struct NearSilu;
+pub struct ApproximateGelu;
+pub struct ApproximateGeluTanh;
+pub struct ApproximateSilu;
 
 /// max(x, 0) + t Q(t), where t is |x| up to `end`: there Q is 0, so that nothing is taken from large numbers.
 #[inline(always)]
-fn near<L: Lanes, const N: usize>(x: L, end: f32, q: [f32; N]) -> L {
+fn approximate<L: Lanes, const N: usize>(x: L, end: f32, q: [f32; N]) -> L {
     // SAFETY: `x` proves the instructions. In this order a NaN goes through.
     unsafe {
         let t = L::splat(end).min(x.abs());
@@ -187,7 +187,7 @@ fn near<L: Lanes, const N: usize>(x: L, end: f32, q: [f32; N]) -> L {
 
 /// ½ + z P(z²), where z is x within ±4.5: a slope within 4e-4, and within 1e-4 of 0 or 1 beyond.
 #[inline(always)]
-fn near_slope<L: Lanes, const N: usize>(x: L, p: [f32; N]) -> L {
+fn approximate_slope<L: Lanes, const N: usize>(x: L, p: [f32; N]) -> L {
     // SAFETY: `x` proves the instructions.
     unsafe {
         let z = L::splat(4.5).min(L::splat(-4.5).max(x));
@@ -196,12 +196,12 @@ fn near_slope<L: Lanes, const N: usize>(x: L, p: [f32; N]) -> L {
     }
 }
 
-impl ActivationFn for NearGelu {
+impl ActivationFn for ApproximateGelu {
     #[inline(always)]
     fn value<L: Lanes>(x: L) -> L {
         const Q: [f32; 7] =
             [-0.5, 0.388_419_8, 0.046_818_81, -0.143_095_85, 0.058_805_8, -0.010_164_154, 6.614_407e-4];
-        near(x, 3.95, Q)
+        approximate(x, 3.95, Q)
     }
 
     #[inline(always)]
@@ -217,16 +217,16 @@ impl ActivationFn for NearGelu {
             -4.165_523e-8,
             4.049_829_4e-10,
         ];
-        near_slope(x, P)
+        approximate_slope(x, P)
     }
 }
 
-impl ActivationFn for NearGeluTanh {
+impl ActivationFn for ApproximateGeluTanh {
     #[inline(always)]
     fn value<L: Lanes>(x: L) -> L {
         const Q: [f32; 7] =
             [-0.5, 0.389_171_42, 0.044_293_65, -0.140_711_6, 0.057_867_225, -0.009_999_72, 6.508_924e-4];
-        near(x, 3.9, Q)
+        approximate(x, 3.9, Q)
     }
 
     #[inline(always)]
@@ -242,12 +242,12 @@ impl ActivationFn for NearGeluTanh {
             -4.652_762_4e-8,
             4.588_342_5e-10,
         ];
-        near_slope(x, P)
+        approximate_slope(x, P)
     }
 }
 
-impl ActivationFn for NearSilu {
-    /// As [`near`], with a polynomial in 2t / 11 − 1: with one in t, which goes to 11, roundings would be seen.
+impl ActivationFn for ApproximateSilu {
+    /// As [`approximate`], with a polynomial in 2t / 11 − 1: with one in t, which goes to 11, roundings would be seen.
     #[inline(always)]
     fn value<L: Lanes>(x: L) -> L {
         const END: f32 = 11.0;
@@ -294,16 +294,16 @@ macro_rules! with_activation {
                 type $function = $crate::lanes::activation::GeluTanh;
                 $body
             }
-            $crate::lanes::activation::ActivationKind::NearGelu => {
-                type $function = $crate::lanes::activation::NearGelu;
+            $crate::lanes::activation::ActivationKind::ApproximateGelu => {
+                type $function = $crate::lanes::activation::ApproximateGelu;
                 $body
             }
-            $crate::lanes::activation::ActivationKind::NearGeluTanh => {
-                type $function = $crate::lanes::activation::NearGeluTanh;
+            $crate::lanes::activation::ActivationKind::ApproximateGeluTanh => {
+                type $function = $crate::lanes::activation::ApproximateGeluTanh;
                 $body
             }
-            $crate::lanes::activation::ActivationKind::NearSilu => {
-                type $function = $crate::lanes::activation::NearSilu;
+            $crate::lanes::activation::ActivationKind::ApproximateSilu => {
+                type $function = $crate::lanes::activation::ApproximateSilu;
                 $body
             }
             $crate::lanes::activation::ActivationKind::Silu => {
@@ -331,7 +331,7 @@ mod tests {
     use crate::lanes::LANES;
 
     #[test]
-    fn what_is_near_is_near_and_takes_nothing_from_large_numbers() {
+    fn approximations_are_close_and_take_nothing_from_large_numbers() {
         for isa in Isa::available() {
             for i in -2000_i32..=2000 {
                 let x = i as f32 / 100.0;
@@ -341,7 +341,7 @@ mod tests {
                         dispatch!(isa, |L| with_activation!(act, |B| B::value(<L as Lanes>::splat(x))
                             .to_array()[LANES - 1]))
                     };
-                    (value(ActivationKind::exact(act)), value(ActivationKind::near(act)))
+                    (value(ActivationKind::exact(act)), value(ActivationKind::approximate(act)))
                 });
                 // SAFETY: as above.
                 let slopes = [Activation::Gelu, Activation::GeluTanh].map(|act| unsafe {
@@ -349,21 +349,28 @@ mod tests {
                         dispatch!(isa, |L| with_activation!(act, |B| B::slope(<L as Lanes>::splat(x))
                             .to_array()[LANES - 1]))
                     };
-                    (slope(ActivationKind::exact(act)), slope(ActivationKind::near(act)))
+                    (slope(ActivationKind::exact(act)), slope(ActivationKind::approximate(act)))
                 });
-                for (exact, near) in slopes {
+                for (exact, approximate) in slopes {
                     let bound = if x.abs() < 5.0 { 4e-4 } else { 1e-4 };
-                    assert!((exact - near).abs() < bound, "{isa}, the slope at {x}: {exact}, {near}");
-                }
-                for ((exact, near), end) in pairs.into_iter().zip([4.2, 4.2, 11.0]) {
-                    assert!((exact - near).abs() < 2e-4, "{isa}, {x}: {exact}, {near}");
                     assert!(
-                        x.abs() < end || (near - x.max(0.0)).abs() <= 1e-5 * x.abs(),
-                        "{isa}, {x}: {near}"
+                        (exact - approximate).abs() < bound,
+                        "{isa}, the slope at {x}: {exact}, {approximate}"
+                    );
+                }
+                for ((exact, approximate), end) in pairs.into_iter().zip([4.2, 4.2, 11.0]) {
+                    assert!((exact - approximate).abs() < 2e-4, "{isa}, {x}: {exact}, {approximate}");
+                    assert!(
+                        x.abs() < end || (approximate - x.max(0.0)).abs() <= 1e-5 * x.abs(),
+                        "{isa}, {x}: {approximate}"
                     );
                 }
             }
-            for act in [ActivationKind::NearGelu, ActivationKind::NearGeluTanh, ActivationKind::NearSilu] {
+            for act in [
+                ActivationKind::ApproximateGelu,
+                ActivationKind::ApproximateGeluTanh,
+                ActivationKind::ApproximateSilu,
+            ] {
                 // SAFETY: `isa` is available.
                 let nan = unsafe {
                     dispatch!(isa, |L| with_activation!(act, |B| B::value(<L as Lanes>::splat(f32::NAN))

@@ -163,7 +163,7 @@ impl Pipeline {
             let unit = Units::of(product, &(unit..unit + 1));
             for index in 0..product.blocks() {
                 let strips = strips(index);
-                if strips.goes_on() {
+                if strips.accumulates() {
                     // SAFETY: the caller's promise.
                     unsafe { self.finish(&places) };
                 }
@@ -251,7 +251,7 @@ impl Pipeline {
         let c = at.region.c.wrapping_add(column);
         // SAFETY: the caller's promise; the two sums change roles from patch to patch.
         unsafe {
-            if !strips.goes_on() {
+            if !strips.accumulates() {
                 self.tiles.zero();
             } else if whole {
                 self.tiles.load(shape, c, 4 * at.region.stride);

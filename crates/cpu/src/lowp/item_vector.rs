@@ -57,7 +57,7 @@ pub(super) unsafe fn run(product: &LowpGemm, dot: Dot, item: &Item, next: Units)
                     });
                     // SAFETY: the caller's promise.
                     unsafe {
-                        if strips.goes_on() {
+                        if strips.accumulates() {
                             dispatch!(dot.isa(), |L| place.load::<L>(column, &raw mut sums));
                         }
                         let patch = Patch { a, beyond, ..first.at(panel - panels.start) };
@@ -137,7 +137,7 @@ unsafe fn by_unpacked_lines(product: &LowpGemm, dot: Dot, item: &Item) {
                         let patch = Patch {
                             a: product.a_tile(row / LINES, first),
                             stride: of_panel,
-                            goes_on: !begins,
+                            accumulates: !begins,
                             steps: steps.len(),
                             ..strips.patch(row, panels.start, &raw mut sums)
                         };

@@ -64,7 +64,7 @@ pub(super) struct Patch {
     /// What is added to integer sums where A is taken as 128 more than it is: for each column.
     pub shift: *const i32,
     /// Whether it goes on with what the sums hold.
-    pub goes_on: bool,
+    pub accumulates: bool,
     pub steps: usize,
     /// Where B goes on, if it is read for the first time: then it may come from far.
     pub beyond: Option<Beyond>,

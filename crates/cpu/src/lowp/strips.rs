@@ -86,7 +86,7 @@ impl<'a> Strips<'a> {
 impl Strips<'_> {
     /// Whether sums go on with what the block before left in C.
     #[inline(always)]
-    pub fn goes_on(&self) -> bool {
+    pub fn accumulates(&self) -> bool {
         self.block > 0 && self.product.format == Format::Bf16
     }
 
@@ -154,7 +154,7 @@ impl Strips<'_> {
             b: product.b_tile(panel, step),
             stride: product.tiles() * TILE,
             shift: product.column_shifts(self.block).wrapping_add(panel * LINES),
-            goes_on: self.goes_on(),
+            accumulates: self.accumulates(),
             steps: self.steps.len(),
             beyond: None,
             sums,

@@ -307,7 +307,7 @@ unsafe fn strip<S: Step, const M: usize, const P: usize>(
             // They are needed at the end.
             prefetch(shift(p).cast());
             for i in 0..M {
-                if patch.goes_on {
+                if patch.accumulates {
                     sums[i][p] = S::load(place(i, p));
                 }
             }

@@ -56,8 +56,8 @@ impl Constant {
 /// What plans of the same weights share: an encoder's plan and its decoder's, or one with more room than the one before.
 /// Only what some plan still holds is here.
 #[derive(Default)]
-pub(super) struct Shelf {
-    held: Mutex<HashMap<Label, Weak<Constant>>>,
+pub(super) struct ConstantCache {
+    constants: Mutex<HashMap<Label, Weak<Constant>>>,
 }
 
 /// Which weights, which of them, in which form.
@@ -73,30 +73,30 @@ enum Form {
     Table,
 }
 
-impl Shelf {
+impl ConstantCache {
     fn find(&self, label: &Label) -> Option<Arc<Constant>> {
-        self.held().get(label)?.upgrade()
+        self.lock().get(label)?.upgrade()
     }
 
     fn put(&self, label: Label, constant: &Arc<Constant>) {
-        let mut held = self.held();
-        held.retain(|_, constant| constant.strong_count() > 0);
-        held.insert(label, Arc::downgrade(constant));
+        let mut constants = self.lock();
+        constants.retain(|_, constant| constant.strong_count() > 0);
+        constants.insert(label, Arc::downgrade(constant));
     }
 
     /// Nothing is ever half done in here, so another thread's panic leaves it as good as it was.
-    fn held(&self) -> MutexGuard<'_, HashMap<Label, Weak<Constant>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, HashMap<Label, Weak<Constant>>> {
+        self.constants.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Makes all that is wanted and not yet on the `shelf`. Each weight is read once, checked, and kept only in the forms that are
+/// Makes all that is wanted and not yet in the `cache`. Each weight is read once, checked, and kept only in the forms that are
 /// used; the team shares the weights.
 pub(super) fn make(
     wanted: &[Wanted],
     graph: &Graph,
     weights: &dyn Constants,
-    shelf: &Shelf,
+    cache: &ConstantCache,
     team: &Team,
 ) -> Result<Vec<Arc<Constant>>, Error> {
     let label = |wanted: &Wanted| {
@@ -111,7 +111,7 @@ pub(super) fn make(
         Some((weights.identity()?, graph.info(value).name.clone(), form))
     };
     let found = |wanted: &Wanted| match label(wanted) {
-        Some(label) => shelf.find(&label),
+        Some(label) => cache.find(&label),
         None => table(wanted).map(Arc::new),
     };
     let made: Vec<OnceLock<Arc<Constant>>> = wanted.iter().map(|_| OnceLock::new()).collect();
@@ -123,7 +123,7 @@ pub(super) fn make(
     let keep = |at: usize, constant: Constant| {
         let constant = Arc::new(constant);
         if let Some(label) = label(&wanted[at]) {
-            shelf.put(label, &constant);
+            cache.put(label, &constant);
         }
         let _ = made[at].set(constant);
     };

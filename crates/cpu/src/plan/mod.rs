@@ -23,7 +23,7 @@ use crate::kernels::{self, Kernel, Work};
 use crate::lowp::{Dot, coded};
 use crate::pages::{PageMemory, page_bytes};
 use crate::team::{Team, Worker};
-use constants::{Constant, Shelf, Wanted};
+use constants::{Constant, ConstantCache, Wanted};
 use kept::KeptMemory;
 use lower::{Holding, Lowering};
 use schedule::{Asked, Schedule};
@@ -67,7 +67,7 @@ pub struct Cpu {
     sharing: Sharing,
     rule: Rule,
     asked: Asked,
-    shelf: Shelf,
+    cache: ConstantCache,
 }
 
 impl Cpu {
@@ -90,7 +90,7 @@ impl Cpu {
             sharing: Sharing::Worthwhile,
             rule: Rule { precision: Precision::F32, exempt: None, supports: coded::is_supported },
             asked: Asked::default(),
-            shelf: Shelf::default(),
+            cache: ConstantCache::default(),
         }
     }
 
@@ -231,7 +231,7 @@ impl Backend for Cpu {
             });
         }
         Ok(Box::new(Plan {
-            constants: constants::make(&wanted, graph, weights, &self.shelf, &self.team)?,
+            constants: constants::make(&wanted, graph, weights, &self.cache, &self.team)?,
             limits: Limits::of(graph).keeping(if bf16 && approximate { Dtype::Bf16 } else { Dtype::F32 }),
             kept: Kept::of(graph, capacity),
             graph: graph.clone(),

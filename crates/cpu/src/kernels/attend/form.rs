@@ -18,7 +18,7 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// That in which `op` meets its keys.
+    /// That in which `op` reads its keys.
     pub fn of(run: &Context<'_>, op: &Attend) -> Self {
         match op.keys {
             Keys::Rows(_) => Self::new(run, true, op.size),

@@ -8,10 +8,10 @@ use glassformer_graph::Capacity;
 use glassformer_graph::ops::Attend;
 
 use super::mask::TILE;
-use super::meet::{BLOCK, Met, STRETCH};
 use super::online_softmax::{OnlineSoftmax, Quotients, log, total};
 use super::product::{Mix, OF_TILE, Paged, Pairs};
 use super::score::Scorer;
+use super::stretch::{BLOCK, STRETCH, ScoredBlock};
 use super::tile::{Attention, Part, Tile, carve, carved};
 use super::tiles::{self, Queries};
 use super::walk::{Cut, Few, MOST, look_together, rows_together, share};
@@ -50,7 +50,7 @@ pub(super) unsafe fn attend(
     // SAFETY: the caller's promise.
     let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, f], rest) };
     let amx = scorer.amx();
-    let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, fresh: [true; QUERIES / BLOCK] };
+    let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, is_empty: [true; QUERIES / BLOCK] };
     let mut state = (scorer, gathered, scores);
     let spans = &call.run.batch.side(call.op.side).spans[sequences.clone()];
     let together = look_together(call);
@@ -64,8 +64,8 @@ pub(super) unsafe fn attend(
         // SAFETY: the caller's promise; parts are disjoint.
         unsafe {
             match amx {
-                Some(shape) => scorer.walk_far(call, part, scores, |met| {
-                    gathered.take_in_bf16(call, &met, shape, terms);
+                Some(shape) => scorer.walk_far(call, part, scores, |block| {
+                    gathered.take_in_bf16(call, &block, shape, terms);
                 }),
                 None => scorer.walk(call, part, scores, |few| gathered.take_in(call, few)),
             }
@@ -83,13 +83,13 @@ struct Gathered<'s> {
     /// Σ exp(score − level) · value of each, `[queries, stride]`.
     mixed: &'s mut [f32],
     /// Whether a block of queries has gathered nothing.
-    fresh: [bool; QUERIES / BLOCK],
+    is_empty: [bool; QUERIES / BLOCK],
 }
 
 impl Gathered<'_> {
     fn clear(&mut self, call: &Attention<'_>, count: usize, wide: bool) {
         self.levels[..count].fill(f32::NEG_INFINITY);
-        self.fresh.fill(true);
+        self.is_empty.fill(true);
         if wide {
             self.sums[..count * LANES].fill(0.0);
             self.mixed[..count * stride(call.op)].fill(0.0);
@@ -138,21 +138,21 @@ impl Gathered<'_> {
     unsafe fn take_in_bf16(
         &mut self,
         call: &Attention<'_>,
-        met: &Met<'_>,
+        block: &ScoredBlock<'_>,
         shape: Queries,
         terms: &mut [f32],
     ) {
-        let (stride, rows) = (stride(call.op), &met.rows);
+        let (stride, rows) = (stride(call.op), &block.rows);
         let mut gathered = tiles::Gathered {
             levels: &mut self.levels[rows.clone()],
             sums: &mut self.sums[rows.start * LANES..rows.end * LANES],
             // Blocks are mixed as a whole, whatever rows there are.
             mixed: &mut self.mixed[rows.start * stride..(rows.start + BLOCK) * stride],
             stride,
-            fresh: std::mem::replace(&mut self.fresh[rows.start / BLOCK], false),
+            is_empty: std::mem::replace(&mut self.is_empty[rows.start / BLOCK], false),
         };
         // SAFETY: the caller's promise.
-        unsafe { gathered.add(call, met, shape, terms) };
+        unsafe { gathered.add(call, block, shape, terms) };
     }
 
     /// # Safety
@@ -163,8 +163,11 @@ impl Gathered<'_> {
         let start = run.batch.side(op.side).spans[part.sequence].start + part.first;
         let (levels, mut totals) = (&self.levels[..part.count()], [0.0; QUERIES]);
         let totals = &mut totals[..part.count()];
-        for (sums, _) in
-            self.sums.chunks_exact_mut(BLOCK * LANES).zip(self.fresh).filter(|(_, fresh)| on_tiles && *fresh)
+        for (sums, _) in self
+            .sums
+            .chunks_exact_mut(BLOCK * LANES)
+            .zip(self.is_empty)
+            .filter(|(_, is_empty)| on_tiles && *is_empty)
         {
             sums.fill(0.0);
         }

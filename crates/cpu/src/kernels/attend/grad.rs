@@ -46,20 +46,20 @@ struct GradScratch<'s> {
     /// Buckets: Σ ds of each slot.
     slots: &'s mut [f32],
     /// Transformer-XL: ds by slot, `[queries, slots]`, and dq through keys or through R, `[queries, size]`.
-    sheared: &'s mut [f32],
-    through: &'s mut [f32],
+    ds_by_slot: &'s mut [f32],
+    dq: &'s mut [f32],
 }
 
 fn lengths(op: &Attend, rows: usize) -> [usize; 16] {
     let [a, b, c, d, e, _] = Scorer::lengths(op, GRAD_QUERIES);
     let (tile, part, pairs) = (TILE * op.size, GRAD_QUERIES * op.size, GRAD_QUERIES * TILE);
-    let (sums, sheared, through) = match op.relative {
+    let (sums, ds_by_slot, dq) = match op.relative {
         Relative::None | Relative::Alibi => (0, 0, 0),
         Relative::Buckets { .. } => (slots(GRAD_QUERIES, TILE), 0, 0),
         Relative::TransformerXl => (0, GRAD_QUERIES * slots(GRAD_QUERIES, TILE), part),
     };
     let means = group(op) * rows;
-    [a, b, c, d, e, tile, tile, tile, tile, part, pairs, pairs, means, sums, sheared, through]
+    [a, b, c, d, e, tile, tile, tile, tile, part, pairs, pairs, means, sums, ds_by_slot, dq]
 }
 
 /// How much scratch a worker needs.
@@ -113,10 +113,10 @@ pub(super) unsafe fn attend_grad(
     let op = call.op;
     let spans = &call.run.batch.side(op.side).spans;
     let (pieces, rest) = carve(scratch, lengths(op, call.inputs[0].rows));
-    let [a, b, c, d, e, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through] = pieces;
+    let [a, b, c, d, e, values, keys, dk, dv, dy, p, ds, means, slots, ds_by_slot, dq] = pieces;
     // SAFETY: the caller's promise. The plan keeps low-precision numbers out of graphs with gradients like these.
     let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, &mut []], rest) };
-    let scratch = GradScratch { scorer, values, keys, dk, dv, dy, p, ds, means, slots, sheared, through };
+    let scratch = GradScratch { scorer, values, keys, dk, dv, dy, p, ds, means, slots, ds_by_slot, dq };
     let looks = Looks::new(call);
     let mut job = Job { call: *call, given, outputs, scratch, looks };
     match op.relative {
@@ -194,26 +194,26 @@ unsafe fn bf16_grad(
 struct Looks<'a> {
     call: Attention<'a>,
     /// Whether no two sequences look at the same keys, as is the rule; then nobody needs to look for others that do.
-    apart: bool,
+    disjoint: bool,
 }
 
 impl<'a> Looks<'a> {
     fn new(call: &Attention<'a>) -> Self {
         let spans = &call.run.batch.side(call.op.side).spans;
-        let apart = (1..spans.len()).all(|s| key_sequence(call, s - 1) < key_sequence(call, s));
-        Self { call: *call, apart }
+        let disjoint = (1..spans.len()).all(|s| key_sequence(call, s - 1) < key_sequence(call, s));
+        Self { call: *call, disjoint }
     }
 
     /// Whether no sequence before `s` looks at the same keys.
     fn leads(self, s: usize) -> bool {
         let of = |s| key_sequence(&self.call, s);
-        self.apart || (0..s).all(|before| of(before) != of(s))
+        self.disjoint || (0..s).all(|before| of(before) != of(s))
     }
 
     /// All sequences that look at the keys of `owner`.
     fn sharing(self, owner: usize) -> impl Iterator<Item = usize> + Clone + use<'a> {
         let last =
-            if self.apart { owner + 1 } else { self.call.run.batch.side(self.call.op.side).spans.len() };
+            if self.disjoint { owner + 1 } else { self.call.run.batch.side(self.call.op.side).spans.len() };
         let sequence = key_sequence(&self.call, owner);
         (owner..last).filter(move |&s| key_sequence(&self.call, s) == sequence)
     }
@@ -317,14 +317,14 @@ impl Job<'_, '_> {
         let call = self.call;
         let Attention { op, run, .. } = call;
         let keys = call.keys_of(part.sequence);
-        let scene = SequenceMask::new(op, run.batch, part.sequence, keys);
-        if !scene.may_see(part.first..part.first + part.rows, tile.start) {
+        let sequence_mask = SequenceMask::new(op, run.batch, part.sequence, keys);
+        if !sequence_mask.may_see(part.first..part.first + part.rows, tile.start) {
             return;
         }
-        let globals = scene.globals(tile.start);
+        let globals = sequence_mask.globals(tile.start);
         let mut seen = [0; GRAD_QUERIES];
         for (i, seen) in seen[..part.rows].iter_mut().enumerate() {
-            *seen = scene.mask(part.first + i).bits(tile.start, globals);
+            *seen = sequence_mask.mask(part.first + i).bits(tile.start, globals);
         }
         // Rows before the first and behind the last that see something are left out.
         let Some(first) = seen.iter().position(|&bits| bits != 0) else { return };
@@ -332,7 +332,7 @@ impl Job<'_, '_> {
         // SAFETY: the caller's promise.
         unsafe {
             self.scratch.scorer.set_part(&call, part);
-            self.scratch.scorer.meet(&call, tile.start);
+            self.scratch.scorer.set_keys(&call, tile.start);
             self.softmax_grad(tile, &part, first..end, &seen[first..end]);
             self.sum_over_queries(tile, first, &seen[first..end]);
             self.sum_over_keys(tile, &part, first..end, &seen[first..end]);
@@ -439,8 +439,8 @@ impl Job<'_, '_> {
                 (dq_at(rows.start), dq.width as isize)
             }
             Relative::TransformerXl => {
-                self.scratch.through.fill(0.0);
-                (self.scratch.through[rows.start * size..].as_mut_ptr(), size as isize)
+                self.scratch.dq.fill(0.0);
+                (self.scratch.dq[rows.start * size..].as_mut_ptr(), size as isize)
             }
         };
         for (few, seen) in rows.clone().step_by(ROWS).zip(seen.chunks(ROWS)) {
@@ -460,7 +460,7 @@ impl Job<'_, '_> {
             // SAFETY: the caller's promise.
             unsafe {
                 self.pass_on(part, rows.clone(), 4);
-                self.shear(tile, part, rows);
+                self.relative_grad(tile, part, rows);
             }
         }
     }
@@ -477,7 +477,7 @@ impl Job<'_, '_> {
             for r in rows {
                 let dq = self.outputs[0];
                 let into = dq.data.add((start + r) * dq.width + columns.start);
-                for (d, x) in self.scratch.through[r * op.size..(r + 1) * op.size].iter().enumerate() {
+                for (d, x) in self.scratch.dq[r * op.size..(r + 1) * op.size].iter().enumerate() {
                     *into.add(d) += x;
                     *sums.add(d) += x;
                 }
@@ -486,7 +486,7 @@ impl Job<'_, '_> {
     }
 
     /// Transformer-XL: what flows through R. Seen by slots, distances are rows of R as keys are rows of k.
-    unsafe fn shear(&mut self, tile: &Tile, part: &Part, rows: Range<usize>) {
+    unsafe fn relative_grad(&mut self, tile: &Tile, part: &Part, rows: Range<usize>) {
         let Attention { op, run, .. } = self.call;
         let (size, stride) = (op.size, slots(part.rows, TILE));
         let (r, dr) = (self.call.extra(0), self.outputs[3]);
@@ -495,34 +495,34 @@ impl Job<'_, '_> {
         if far < 0 {
             return;
         }
-        let met = part.rows - rows.end..(part.rows - 1 - rows.start + TILE).min(far as usize + 1);
-        scratch.sheared.fill(0.0);
-        scratch.through.fill(0.0);
+        let used = part.rows - rows.end..(part.rows - 1 - rows.start + TILE).min(far as usize + 1);
+        scratch.ds_by_slot.fill(0.0);
+        scratch.dq.fill(0.0);
         for row in rows.clone() {
             let at = row * stride + part.rows - 1 - row;
-            scratch.sheared[at..at + TILE].copy_from_slice(&scratch.ds[row * TILE..(row + 1) * TILE]);
+            scratch.ds_by_slot[at..at + TILE].copy_from_slice(&scratch.ds[row * TILE..(row + 1) * TILE]);
         }
         let at = far * r.width as isize + (part.head * size) as isize;
         let into_queries = Mix {
-            weights: scratch.sheared[rows.start * stride..].as_ptr(),
+            weights: scratch.ds_by_slot[rows.start * stride..].as_ptr(),
             steps: (stride, 1),
-            out: scratch.through[rows.start * size..].as_mut_ptr(),
+            out: scratch.dq[rows.start * size..].as_mut_ptr(),
             stride: size as isize,
             count: rows.len(),
             size,
         };
         let into_r = Mix {
-            weights: scratch.sheared[met.start..].as_ptr(),
+            weights: scratch.ds_by_slot[used.start..].as_ptr(),
             steps: (1, stride),
-            out: dr.data.wrapping_offset(at - (met.start * dr.width) as isize),
+            out: dr.data.wrapping_offset(at - (used.start * dr.width) as isize),
             stride: -(dr.width as isize),
-            count: met.len(),
+            count: used.len(),
             size,
         };
-        // SAFETY: the slots met stand for distances from 0 to the farthest, which are rows of R.
+        // SAFETY: the slots used stand for distances from 0 to the farthest, which are rows of R.
         unsafe {
             let distances = Strided(r.data.wrapping_offset(at), -(r.width as isize));
-            into_queries.add(run.isa, distances, met);
+            into_queries.add(run.isa, distances, used);
             into_r.add(run.isa, Strided(scratch.scorer.shifted.as_ptr(), size as isize), rows.clone());
             self.pass_on(part, rows, 5);
         }

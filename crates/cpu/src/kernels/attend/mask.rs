@@ -129,14 +129,14 @@ pub(super) struct SeenTile {
 
 /// Every tile, ascending, that one of `masks` sees something of.
 pub(super) fn seen_tiles<'a>(
-    scene: &'a SequenceMask<'_>,
+    sequence_mask: &'a SequenceMask<'_>,
     masks: &[Mask],
 ) -> impl Iterator<Item = SeenTile> + use<'a> {
     let all = masks.iter().fold(Mask::NOTHING, |all, &mask| all.join(mask));
     // Without global keys to look for, only the tiles between the first and the last key are visited at all.
     let (start, end) = if all.globals > 0 { (0, all.end.max(all.globals)) } else { (all.first, all.end) };
     (start - start % TILE..end).step_by(TILE).filter_map(move |start| {
-        let globals = if all.globals > 0 { scene.globals(start) } else { 0 };
+        let globals = if all.globals > 0 { sequence_mask.globals(start) } else { 0 };
         (all.bits(start, globals) != 0).then_some(SeenTile { start, globals })
     })
 }

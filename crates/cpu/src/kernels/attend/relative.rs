@@ -11,8 +11,8 @@ use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, Keys, Reach, Relative};
 
 use super::mask::TILE;
-use super::meet::STRETCH;
 use super::product::{Dots, F32, ROWS};
+use super::stretch::STRETCH;
 use super::tile::{Attention, Part, group};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
@@ -27,8 +27,8 @@ pub(super) fn farthest(part: &Part, offset: usize, start: usize) -> isize {
     (offset + part.first + part.rows - 1) as isize - start as isize
 }
 
-/// Slots that [`ROWS`] queries one after the other can meet.
-const MET: usize = (LANES - 1 + ROWS - 1 + TILE).next_multiple_of(LANES);
+/// Slots that [`ROWS`] queries one after the other.
+const ROW_SLOTS: usize = (LANES - 1 + ROWS - 1 + TILE).next_multiple_of(LANES);
 
 /// The numbers to add, for one part and one tile or stretch at a time.
 pub(super) struct Bias<'s> {
@@ -52,7 +52,7 @@ impl<'s> Bias<'s> {
             Relative::Alibi | Relative::Buckets { .. } => {
                 [queries + group(op).min(queries) * (STRETCH + LANES), 0]
             }
-            Relative::TransformerXl => [ROWS * MET, slots(queries, STRETCH) * op.size],
+            Relative::TransformerXl => [ROWS * ROW_SLOTS, slots(queries, STRETCH) * op.size],
         }
     }
 
@@ -229,7 +229,7 @@ impl<'s> Bias<'s> {
                     let begin = (part.rows - few.end + offset) / LANES;
                     let end = (part.rows - 1 - from + offset + TILE).div_ceil(LANES);
                     let size = call.op.size;
-                    let keys: [*const f32; MET / LANES] = std::array::from_fn(|v| {
+                    let keys: [*const f32; ROW_SLOTS / LANES] = std::array::from_fn(|v| {
                         self.transposed.as_ptr().wrapping_add((begin + v) * LANES * size)
                     });
                     let dots = Dots {
@@ -239,13 +239,13 @@ impl<'s> Bias<'s> {
                         size,
                         scale: call.op.scale,
                         out: self.lines.as_mut_ptr(),
-                        out_stride: MET,
+                        out_stride: ROW_SLOTS,
                     };
-                    // SAFETY: the caller's promise; `begin..end` are among the slots transposed, at most MET of them.
+                    // SAFETY: the caller's promise; `begin..end` are among the slots transposed, at most ROW_SLOTS of them.
                     unsafe { dots.with::<F32>(call.run.isa, &keys[..end - begin]) };
                     for (k, scores) in scores.chunks_exact_mut(TILE).enumerate() {
                         let shift = part.rows - 1 - (from + k) + offset - begin * LANES;
-                        add(scores, &self.lines[k * MET + shift..][..TILE]);
+                        add(scores, &self.lines[k * ROW_SLOTS + shift..][..TILE]);
                     }
                 }
             }

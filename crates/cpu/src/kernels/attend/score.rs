@@ -8,9 +8,9 @@ use glassformer_graph::Capacity;
 use glassformer_graph::ops::{Attend, KeySpan, Relative};
 
 use super::mask::{TILE, bits_of, first_run, vectors};
-use super::meet::STRETCH;
 use super::product::{Dots, F32, Pairs};
 use super::relative::Bias;
+use super::stretch::STRETCH;
 use super::tile::{Attention, Part, Tile};
 use super::tiles::{self, AmxScratch, Queries};
 use crate::lanes::LANES;
@@ -29,8 +29,8 @@ pub(super) struct Scorer<'s> {
     pub part: Part,
     /// The key at which the first row of the part's sequence stands.
     pub offset: usize,
-    /// The first key of the tile or stretch that is met.
-    met: usize,
+    /// The first key of the tile or stretch.
+    first_key: usize,
 }
 
 impl<'s> Scorer<'s> {
@@ -59,7 +59,7 @@ impl<'s> Scorer<'s> {
         let keys = if amx.is_some() { STRETCH } else { TILE };
         // SAFETY: the caller's promise.
         let bias = unsafe { Bias::new(call, keys, [lines, positions], rest) };
-        Self { queries, shifted, transposed, amx, bias, part: Part::default(), offset: 0, met: 0 }
+        Self { queries, shifted, transposed, amx, bias, part: Part::default(), offset: 0, first_key: 0 }
     }
 
     /// Takes the queries of `part`.
@@ -125,8 +125,8 @@ impl<'s> Scorer<'s> {
     ///
     /// # Safety
     /// The inputs are valid for reads.
-    pub unsafe fn meet(&mut self, call: &Attention<'_>, start: usize) {
-        self.met = start;
+    pub unsafe fn set_keys(&mut self, call: &Attention<'_>, start: usize) {
+        self.first_key = start;
         // SAFETY: the caller's promise.
         unsafe { self.bias.prepare(call, &self.part, self.offset, start) };
     }
@@ -135,7 +135,7 @@ impl<'s> Scorer<'s> {
     /// room for whole blocks of sixteen rows.
     ///
     /// # Safety
-    /// The scorer has met the tile, which is still loaded.
+    /// The scorer is prepared for the tile, which is still loaded.
     pub unsafe fn score(
         &mut self,
         call: &Attention<'_>,
@@ -154,7 +154,7 @@ impl<'s> Scorer<'s> {
         let scores = &mut scores[..rows.len() * TILE];
         // SAFETY: the caller's promise.
         unsafe {
-            let offset = tile.start - self.met;
+            let offset = tile.start - self.first_key;
             self.bias.add(call, &self.part, offset, rows, self.shifted.as_ptr(), scores);
         }
         for (scores, &seen) in scores.chunks_exact_mut(TILE).zip(seen) {

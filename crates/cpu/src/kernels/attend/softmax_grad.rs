@@ -44,7 +44,7 @@ impl SoftmaxGrad<'_> {
                 ds.fill(0.0);
                 continue;
             }
-            let mut met = slots.as_mut().map(|(slots, first)| &mut slots[*first - r..][..TILE]);
+            let mut slot_sums = slots.as_mut().map(|(slots, first)| &mut slots[*first - r..][..TILE]);
             // SAFETY: the caller promises the instructions; a row is four whole vectors.
             unsafe {
                 let (log, mean, scale) =
@@ -57,8 +57,8 @@ impl SoftmaxGrad<'_> {
                     let gradient = L::select(L::zero().less_than(probability), gradient, L::zero());
                     probability.store(p);
                     (gradient * scale).store(ds);
-                    if let Some(met) = &mut met {
-                        let sum = met.as_mut_ptr().add(at);
+                    if let Some(slot_sums) = &mut slot_sums {
+                        let sum = slot_sums.as_mut_ptr().add(at);
                         (L::load(sum) + gradient).store(sum);
                     }
                 }

@@ -20,7 +20,7 @@ use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
 use super::form::{Form, may_be_stored};
 use super::mask::TILE;
-use super::meet::{BLOCK, Met, STRETCH, TILES};
+use super::stretch::{BLOCK, STRETCH, ScoredBlock, TILES};
 use super::tile::{Attention, HeadRows, Part, Tile, VECTORS, group};
 use crate::dispatch;
 use crate::isa::Isa;
@@ -271,8 +271,8 @@ struct Mixtures {
     start: *mut f32,
     /// From one to the next.
     stride: usize,
-    /// Whether they begin here: then they are anything.
-    fresh: bool,
+    /// Whether they are overwritten: then they are anything.
+    overwrite: bool,
 }
 
 /// What a block of queries has gathered so far.
@@ -286,7 +286,7 @@ pub(super) struct Gathered<'a> {
     pub mixed: &'a mut [f32],
     pub stride: usize,
     /// Whether nothing was gathered: then mixtures are anything.
-    pub fresh: bool,
+    pub is_empty: bool,
 }
 
 impl Gathered<'_> {
@@ -294,23 +294,30 @@ impl Gathered<'_> {
     ///
     /// # Safety
     /// The scorer has taken the registers, for `shape`.
-    pub unsafe fn add(&mut self, call: &Attention<'_>, met: &Met<'_>, shape: Queries, terms: &mut [f32]) {
+    pub unsafe fn add(
+        &mut self,
+        call: &Attention<'_>,
+        block: &ScoredBlock<'_>,
+        shape: Queries,
+        terms: &mut [f32],
+    ) {
         let panels = call.op.size.div_ceil(LANES);
-        debug_assert!(terms.len() >= self::terms() && self.mixed.len() >= met.rows.len() * self.stride);
+        debug_assert!(terms.len() >= self::terms() && self.mixed.len() >= block.rows.len() * self.stride);
         let mut pages = [std::ptr::null(); TILES * VECTORS];
-        for (tile, pages) in met.tiles.iter().zip(pages.chunks_exact_mut(VECTORS)) {
+        for (tile, pages) in block.tiles.iter().zip(pages.chunks_exact_mut(VECTORS)) {
             pages.copy_from_slice(&tile.values.0);
         }
-        let first = met.seen.start / shape.pages() * shape.pages();
+        let first = block.seen.start / shape.pages() * shape.pages();
         // SAFETY: the caller's promise.
         unsafe {
-            machine::online_softmax(met, self, terms.as_mut_ptr());
+            machine::online_softmax(block, self, terms.as_mut_ptr());
             let from = machine::Terms {
                 first: terms.as_ptr().add(first * LANES / 2),
-                values: &pages[first..met.seen.end],
+                values: &pages[first..block.seen.end],
                 pages: shape.pages(),
             };
-            let mixed = Mixtures { start: self.mixed.as_mut_ptr(), stride: self.stride, fresh: self.fresh };
+            let mixed =
+                Mixtures { start: self.mixed.as_mut_ptr(), stride: self.stride, overwrite: self.is_empty };
             match shape {
                 Queries::Single => machine::mix_of_one(&from, mixed, panels),
                 Queries::Blocks | Queries::Deep => machine::mix(&from, mixed, panels),
@@ -355,7 +362,7 @@ unsafe fn transpose_keys(isa: Isa, keys: HeadRows, to: &mut [f32]) {
 
 /// Writes keys and values to a page, as many of each, from row `first` on.
 ///
-/// What is beyond them in a page that begins here becomes zero: a product meets it, and zero times what another sequence left
+/// What is beyond them in a page that begins here becomes zero: a product reads it, and zero times what another sequence left
 /// there might not be zero.
 ///
 /// # Safety

@@ -9,8 +9,8 @@ use glassformer_graph::ops::{Attend, Keys, Reach, Relative, Which};
 
 use super::form::Form;
 use super::mask::{Mask, SeenTile, SequenceMask, TILE, is_uniform, seen_tiles, vectors};
-use super::meet::{BLOCK, Met, STRETCH, TILES};
 use super::score::Scorer;
+use super::stretch::{BLOCK, STRETCH, ScoredBlock, TILES};
 use super::tile::{Attention, Part, Tile, VECTORS, group};
 use crate::team::Worker;
 
@@ -128,11 +128,15 @@ impl<'s> Masks<'s> {
     /// Room for those of a part: a caller's own, since moving it, or filling it, costs as much as a row that sees little.
     const ROOM: [MaybeUninit<Mask>; QUERIES] = [const { MaybeUninit::uninit() }; QUERIES];
 
-    fn new(scene: &SequenceMask<'_>, part: &Part, room: &'s mut [MaybeUninit<Mask>; QUERIES]) -> Self {
-        let same = is_uniform(scene.op);
+    fn new(
+        sequence_mask: &SequenceMask<'_>,
+        part: &Part,
+        room: &'s mut [MaybeUninit<Mask>; QUERIES],
+    ) -> Self {
+        let same = is_uniform(sequence_mask.op);
         let of_rows = &mut room[..if same { 1 } else { part.rows }];
         for (i, mask) in of_rows.iter_mut().enumerate() {
-            mask.write(scene.mask(part.first + i));
+            mask.write(sequence_mask.mask(part.first + i));
         }
         // SAFETY: all of them were written.
         let of_rows = unsafe { std::slice::from_raw_parts(of_rows.as_ptr().cast(), of_rows.len()) };
@@ -164,25 +168,25 @@ impl Scorer<'_> {
         mut each: impl FnMut(Few<'_>),
     ) {
         let keys = call.keys_of(part.sequence);
-        let scene = SequenceMask::new(call.op, call.run.batch, part.sequence, keys);
+        let sequence_mask = SequenceMask::new(call.op, call.run.batch, part.sequence, keys);
         let mut room = Masks::ROOM;
-        let masks = Masks::new(&scene, &part, &mut room);
+        let masks = Masks::new(&sequence_mask, &part, &mut room);
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
         let few = if self.amx().is_some() { TILE_QUERIES_BF16 } else { TILE_QUERIES };
-        for seen_tile in seen_tiles(&scene, masks.of_rows) {
+        for seen_tile in seen_tiles(&sequence_mask, masks.of_rows) {
             let start = seen_tile.start;
             // SAFETY: the caller's promise.
             let tile = unsafe { self.load(call, &keys, part.head / group(call.op), start) };
             // SAFETY: the caller's promise.
-            unsafe { self.meet(call, start) };
+            unsafe { self.set_keys(call, start) };
             for from in (0..part.count()).step_by(few) {
                 let rows = from..part.count().min(from + few);
                 let mut seen = [0; MOST];
                 let seen = &mut seen[..rows.len()];
                 masks.bits(&part, rows.clone(), seen_tile, seen);
                 if seen.iter().any(|&bits| bits != 0) {
-                    // SAFETY: the scorer has met the tile.
+                    // SAFETY: the scorer is prepared for the tile.
                     unsafe { self.score(call, &tile, rows.clone(), seen, scores) };
                     let scores = &mut scores[..rows.len() * TILE];
                     each(Few { tile: &tile, rows, seen, scores });
@@ -201,15 +205,15 @@ impl Scorer<'_> {
         call: &Attention<'_>,
         part: Part,
         scores: &mut [f32],
-        mut each: impl FnMut(Met<'_>),
+        mut each: impl FnMut(ScoredBlock<'_>),
     ) {
         let keys = call.keys_of(part.sequence);
-        let scene = SequenceMask::new(call.op, call.run.batch, part.sequence, keys);
+        let sequence_mask = SequenceMask::new(call.op, call.run.batch, part.sequence, keys);
         let mut room = Masks::ROOM;
-        let masks = Masks::new(&scene, &part, &mut room);
+        let masks = Masks::new(&sequence_mask, &part, &mut room);
         // SAFETY: the caller's promise.
         unsafe { self.set_part(call, part) };
-        let mut left = seen_tiles(&scene, masks.of_rows).peekable();
+        let mut left = seen_tiles(&sequence_mask, masks.of_rows).peekable();
         while let Some(&SeenTile { start, .. }) = left.peek() {
             let first = start - start % STRETCH;
             let (mut found, mut tiles, mut count) = ([SeenTile::default(); TILES], [Tile::NOWHERE; TILES], 0);
@@ -218,7 +222,7 @@ impl Scorer<'_> {
                 count += 1;
             }
             // SAFETY: the caller's promise.
-            unsafe { self.meet(call, first) };
+            unsafe { self.set_keys(call, first) };
             for from in (0..part.count()).step_by(BLOCK) {
                 let rows = from..part.count().min(from + BLOCK);
                 let mut bits = [[0; BLOCK]; TILES];
@@ -237,7 +241,7 @@ impl Scorer<'_> {
                 }
                 for n in seen.start / VECTORS..seen.end.div_ceil(VECTORS) {
                     let scores = &mut scores[n * BLOCK * TILE..][..BLOCK * TILE];
-                    // SAFETY: the caller's promise; the scorer has met the stretch.
+                    // SAFETY: the caller's promise; the scorer is prepared for the stretch.
                     unsafe {
                         if tiles[n].live == 0 {
                             tiles[n] = self.load(call, &keys, part.head / group(call.op), found[n].start);
@@ -245,7 +249,7 @@ impl Scorer<'_> {
                         self.score(call, &tiles[n], rows.clone(), &bits[n][..rows.len()], scores);
                     }
                 }
-                each(Met { tiles: &tiles[..count], rows, seen, scores });
+                each(ScoredBlock { tiles: &tiles[..count], rows, seen, scores });
             }
         }
     }

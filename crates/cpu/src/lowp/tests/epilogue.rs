@@ -78,7 +78,7 @@ fn derivatives_of_kept_numbers_are_those_of_rounded_numbers() {
         // SAFETY: every machine has this set, and the buffers are as long as the quantizer says.
         (0..rows).for_each(|row| unsafe { quantizer.run_row(Isa::Scalar, row) });
         for dot in Dot::available() {
-            let act = ActivationKind::NearGeluTanh;
+            let act = ActivationKind::ApproximateGeluTanh;
             let of_f32 = Combine::Derivative(act, Other { start: other.as_ptr(), stride: columns });
             let [expected, found] = [of_f32, Combine::DerivativeBf16(act, quantized.as_ptr())]
                 .map(|combine| Epilogue { combine, ..Epilogue::default() })

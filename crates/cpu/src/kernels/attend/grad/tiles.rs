@@ -227,14 +227,14 @@ impl Job<'_, '_, '_> {
     /// What is seen of each square, keys before queries, if anything is.
     fn look(&self, keys: &Range<usize>, part: &Part, bits: &mut Bits) -> Option<[[Seen; SQUARES]; SQUARES]> {
         let Attention { op, run, .. } = self.call;
-        let scene = SequenceMask::new(op, run.batch, part.sequence, self.call.keys_of(part.sequence));
+        let sequence_mask = SequenceMask::new(op, run.batch, part.sequence, self.call.keys_of(part.sequence));
         let tiles = keys.len().div_ceil(TILE);
         for tile in 0..tiles {
             let start = keys.start + tile * TILE;
-            if scene.may_see(part.first..part.first + part.rows, start) {
-                let globals = scene.globals(start);
+            if sequence_mask.may_see(part.first..part.first + part.rows, start) {
+                let globals = sequence_mask.globals(start);
                 for (i, bits) in bits[..part.rows].iter_mut().enumerate() {
-                    bits[tile] = scene.mask(part.first + i).bits(start, globals);
+                    bits[tile] = sequence_mask.mask(part.first + i).bits(start, globals);
                 }
             }
         }
@@ -338,7 +338,7 @@ impl Job<'_, '_, '_> {
                     steps: pairs / LANES,
                     c: c.as_mut_ptr(),
                     c_line: SQUARE,
-                    fresh: true,
+                    overwrite: true,
                 }
                 .multiply();
             }
@@ -380,7 +380,7 @@ impl Job<'_, '_, '_> {
                             steps: squares.len(),
                             c: c.as_mut_ptr().add(k * SQUARE * depth + panel * LANES),
                             c_line: depth,
-                            fresh: false,
+                            overwrite: false,
                         }
                         .multiply();
                     }
@@ -413,7 +413,7 @@ impl Job<'_, '_, '_> {
                         steps: squares.len(),
                         c: scratch.dq.as_mut_ptr().add(panel * LANES * CHUNK + q * SQUARE),
                         c_line: CHUNK,
-                        fresh: true,
+                        overwrite: true,
                     }
                     .multiply_apart(SQUARES * tile);
                 }

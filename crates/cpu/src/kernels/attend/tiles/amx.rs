@@ -3,7 +3,8 @@
 //! are eight lines of 64, or twice that for two pages. A single query is a column: sixteen lines of 4 bytes, as are its scores.
 
 use super::{
-    BLOCK, DEPTH, Gathered, HeadRows, Met, Mixtures, PAGE, PANEL, Queries, TERMS, TILE, TILES, VECTORS,
+    BLOCK, DEPTH, Gathered, HeadRows, Mixtures, PAGE, PANEL, Queries, ScoredBlock, TERMS, TILE, TILES,
+    VECTORS,
 };
 use crate::lanes::LANES;
 use crate::lowp::{Tiles, apart};
@@ -148,7 +149,7 @@ pub(super) unsafe fn mix_of_one(from: &Terms<'_>, mixed: Mixtures, panels: usize
 }
 
 /// Adds sixteen rows of terms times values to sixteen rows of mixtures, `panels` panels of sixteen columns, or begins them
-/// where they are fresh.
+/// where they are overwritten.
 ///
 /// # Safety
 /// The registers are [taken](Registers::take). Terms and pages are valid for reads, the mixtures for writes; there is one page
@@ -182,7 +183,7 @@ macro_rules! mix_panels {
             unsafe {
                 apart!(
                     $($zero,)+
-                    "test {fresh:l}, {fresh:l}\n jnz 2f",
+                    "test {overwrite:l}, {overwrite:l}\n jnz 2f",
                     $($load,)+
                     "2:\n mov {page}, [{pages}]\n add {page}, {offset}\n tileloadd tmm6, [{terms} + {terms_stride}]",
                     $($step,)+
@@ -190,7 +191,7 @@ macro_rules! mix_panels {
                     $($store),+;
                     mixed = in(reg) mixed.start,
                     stride = in(reg) mixed.stride * 4,
-                    fresh = in(reg) usize::from(mixed.fresh),
+                    overwrite = in(reg) usize::from(mixed.overwrite),
                     pages = inout(reg) from.values.as_ptr() => _,
                     page = out(reg) _,
                     offset = in(reg) panel * from.panel(),

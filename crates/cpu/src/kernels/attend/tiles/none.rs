@@ -1,6 +1,6 @@
 //! Elsewhere than on x86-64 there are no tiles: none of this is ever called.
 
-use super::{Gathered, HeadRows, Met, Mixtures, Queries, VECTORS};
+use super::{Gathered, HeadRows, Mixtures, Queries, ScoredBlock, VECTORS};
 use std::convert::Infallible;
 
 const NONE: &str = "this machine has no AMX";
@@ -50,7 +50,7 @@ pub(super) unsafe fn pack_keys(_: HeadRows, _: f32, _: *mut f32) {
     unreachable!("{NONE}")
 }
 
-pub(super) unsafe fn online_softmax(_: &Met<'_>, _: &mut Gathered<'_>, _: *mut f32) {
+pub(super) unsafe fn online_softmax(_: &ScoredBlock<'_>, _: &mut Gathered<'_>, _: *mut f32) {
     unreachable!("{NONE}")
 }
 

@@ -10,7 +10,7 @@ use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
 use super::super::super::online_softmax::{LEAST, POWER, SLACK};
-use super::{BLOCK, Gathered, Met, TERMS, TILE, TILES, VECTORS};
+use super::{BLOCK, Gathered, ScoredBlock, TERMS, TILE, TILES, VECTORS};
 use crate::lanes::bf16::round_two;
 use crate::lanes::{Avx512, LANES, Lanes, exp};
 
@@ -23,17 +23,17 @@ use crate::lanes::{Avx512, LANES, Lanes, exp};
 /// # Safety
 /// The machine has AVX-512 BW and BF16; there are scores of all rows and vectors that are seen, and room for as many terms.
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
-pub unsafe fn online_softmax(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: *mut f32) {
-    for row in 0..met.rows.len() {
+pub unsafe fn online_softmax(block: &ScoredBlock<'_>, gathered: &mut Gathered<'_>, terms: *mut f32) {
+    for row in 0..block.rows.len() {
         // SAFETY: the caller's promise.
         unsafe {
-            let scores = met.scores.as_ptr().add(row * TILE);
+            let scores = block.scores.as_ptr().add(row * TILE);
             let to = terms.add(row * TERMS);
             let sums = gathered.sums[row * LANES..][..LANES].as_mut_ptr();
-            let before = if gathered.fresh { _mm512_setzero_ps() } else { _mm512_loadu_ps(sums) };
+            let before = if gathered.is_empty { _mm512_setzero_ps() } else { _mm512_loadu_ps(sums) };
             let level = gathered.levels[row];
             if level == 0.0 || level == f32::NEG_INFINITY {
-                let sum = terms_of_row(scores, &met.seen, to, before, |score| at_level_zero(score));
+                let sum = terms_of_row(scores, &block.seen, to, before, |score| at_level_zero(score));
                 if is_sound(sum) {
                     gathered.levels[row] = 0.0;
                     _mm512_storeu_ps(sums, sum);
@@ -41,7 +41,7 @@ pub unsafe fn online_softmax(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: 
                 }
             }
             _mm512_storeu_ps(sums, before);
-            let largest = largest(scores, &met.seen);
+            let largest = largest(scores, &block.seen);
             if largest - (level + SLACK) > 0.0 {
                 raise(gathered, row, largest);
             }
@@ -49,7 +49,7 @@ pub unsafe fn online_softmax(met: &Met<'_>, gathered: &mut Gathered<'_>, terms: 
             let level = gathered.levels[row];
             if level != f32::NEG_INFINITY {
                 let before = _mm512_loadu_ps(sums);
-                let sum = terms_of_row(scores, &met.seen, to, before, |score| exponential(score, level));
+                let sum = terms_of_row(scores, &block.seen, to, before, |score| exponential(score, level));
                 _mm512_storeu_ps(sums, sum);
             }
         }
@@ -147,7 +147,7 @@ pub fn power(t: __m512) -> __m512 {
     scaled(_mm512_sub_ps(t, n), n, there)
 }
 
-/// 2ᶠ · 2ⁿ, |f| ≤ ½, or zero: 2ᶠ is only near, since terms are rounded to eight bits.
+/// 2ᶠ · 2ⁿ, |f| ≤ ½, or zero: 2ᶠ is approximate, since terms are rounded to eight bits.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn scaled(f: __m512, n: __m512, there: u16) -> __m512 {
@@ -164,7 +164,7 @@ fn scaled(f: __m512, n: __m512, there: u16) -> __m512 {
 #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl")]
 unsafe fn raise(gathered: &mut Gathered<'_>, row: usize, largest: f32) {
     let level = std::mem::replace(&mut gathered.levels[row], largest);
-    if gathered.fresh || level == f32::NEG_INFINITY {
+    if gathered.is_empty || level == f32::NEG_INFINITY {
         return;
     }
     let sums = gathered.sums[row * LANES..][..LANES].chunks_exact_mut(LANES);

@@ -25,7 +25,7 @@ pub(super) struct Square {
     pub steps: usize,
     pub c: *mut f32,
     pub c_line: usize,
-    pub fresh: bool,
+    pub overwrite: bool,
 }
 
 impl Square {
@@ -48,7 +48,7 @@ impl Square {
                 "tilezero tmm1",
                 "tilezero tmm2",
                 "tilezero tmm3",
-                "test {fresh:l}, {fresh:l}\n jnz 2f",
+                "test {overwrite:l}, {overwrite:l}\n jnz 2f",
                 "tileloadd tmm0, [{c0} + {c_line}]",
                 "tileloadd tmm1, [{c0} + {c_line} + 64]",
                 "tileloadd tmm2, [{c1} + {c_line}]",
@@ -66,7 +66,7 @@ impl Square {
                 "tilestored [{c0} + {c_line} + 64], tmm1",
                 "tilestored [{c1} + {c_line}], tmm2",
                 "tilestored [{c1} + {c_line} + 64], tmm3";
-                fresh = in(reg) usize::from(self.fresh),
+                overwrite = in(reg) usize::from(self.overwrite),
                 c0 = in(reg) self.c,
                 c1 = in(reg) self.c.wrapping_add(LANES * self.c_line),
                 c_line = in(reg) self.c_line * 4,
