@@ -45,7 +45,7 @@ fn main() {
     let teams = [1, 2].map(|threads| Team::new(NonZeroUsize::new(threads).expect("not zero")));
     for dot in Dot::available().into_iter().rev().take(kinds) {
         for format in Format::ALL {
-            println!("\n{format:?} on {dot}: median of {rounds} rounds, with the narrowing of A");
+            println!("\n{format:?} on {dot}: median of {rounds} rounds, with the quantization of A");
             println!("{:>20}  {:>26}  {:>26}  two/one", "rows × k × columns", "1 thread", "2 threads");
             for shape in LARGE {
                 let limit =

@@ -208,7 +208,7 @@ impl<'a> Worker<'a> {
 
     /// Waits until every other worker has gone beyond this item, counted over all shares of the run.
     fn wait_for_all_behind(&self, item: usize) {
-        let gone = |(index, reached): (usize, &Apart<AtomicUsize>)| {
+        let gone = |(index, reached): (usize, &CachePadded<AtomicUsize>)| {
             index == self.index || reached.0.load(Acquire) > item
         };
         let all_gone = || self.shared.reached[..self.count].iter().enumerate().all(gone);
@@ -234,7 +234,7 @@ struct Job<'a> {
 /// Keeps what one worker writes often off the cache lines (prefetched in pairs) that others read.
 #[derive(Default)]
 #[repr(align(128))]
-struct Apart<T>(T);
+struct CachePadded<T>(T);
 
 /// What the caller and the helpers have in common.
 struct Shared {
@@ -245,26 +245,26 @@ struct Shared {
     start: Gate,
     finish: Gate,
     barrier: Barrier,
-    tickets: Apart<AtomicUsize>,
+    tickets: CachePadded<AtomicUsize>,
     /// What each worker has come to, at least, in the shares where others may wait for it: a ticket.
-    reached: Vec<Apart<AtomicUsize>>,
+    reached: Vec<CachePadded<AtomicUsize>>,
     /// How many items of each worker were begun, counted over all shares by owner of the run.
-    owned: Vec<Apart<AtomicUsize>>,
-    unfinished: Apart<AtomicUsize>,
+    owned: Vec<CachePadded<AtomicUsize>>,
+    unfinished: CachePadded<AtomicUsize>,
 }
 
 impl Shared {
     fn new(threads: usize, may_spin: bool) -> Self {
         Self {
             may_spin,
-            reached: (0..threads).map(|_| Apart::default()).collect(),
-            owned: (0..threads).map(|_| Apart::default()).collect(),
+            reached: (0..threads).map(|_| CachePadded::default()).collect(),
+            owned: (0..threads).map(|_| CachePadded::default()).collect(),
             job: AtomicPtr::new(ptr::null_mut()),
             start: Gate::default(),
             finish: Gate::default(),
             barrier: Barrier::default(),
-            tickets: Apart(AtomicUsize::new(0)),
-            unfinished: Apart(AtomicUsize::new(0)),
+            tickets: CachePadded(AtomicUsize::new(0)),
+            unfinished: CachePadded(AtomicUsize::new(0)),
         }
     }
 
@@ -307,7 +307,7 @@ impl Shared {
 /// A meeting point of all workers that lets them go when one of them can no longer come.
 #[derive(Default)]
 struct Barrier {
-    arrived: Apart<AtomicUsize>,
+    arrived: CachePadded<AtomicUsize>,
     gate: Gate,
     broken: AtomicBool,
     panicked: Mutex<Option<Box<dyn Any + Send>>>,
@@ -361,7 +361,7 @@ impl Barrier {
 /// A counter that only goes up and that threads can wait for: spinning first, then asleep.
 #[derive(Default)]
 struct Gate {
-    epoch: Apart<AtomicUsize>,
+    epoch: CachePadded<AtomicUsize>,
     sleeping: AtomicUsize,
     mutex: Mutex<()>,
     condition: Condvar,

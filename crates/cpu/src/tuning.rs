@@ -24,7 +24,7 @@ pub(crate) mod gemm {
     pub(crate) const PACKED_STEPS: usize = 8;
     /// Numbers between strips: a line. Without them the same step of all strips wants the same place of the nearest cache.
     pub(crate) const STRIP_PADDING: usize = 16;
-    /// Steps of k in one turn of the loop. With one step a fifth of the instructions would count.
+    /// Steps of k in one iteration of the loop. With one step a fifth of the instructions would count.
     pub(crate) const UNROLLED_STEPS: usize = 4;
     /// By how many steps B is prefetched before it is read, where it is read once: half a page of a sliver.
     pub(crate) const STREAM_PREFETCH_DISTANCE: usize = 10;
@@ -76,7 +76,7 @@ pub(crate) mod lowp {
     pub(crate) const AMX_PREFETCH_DISTANCE: usize = 12;
     /// The same for vectors, and lines of B that are read for the first time.
     pub(crate) const VECTOR_PREFETCH_DISTANCE: usize = 2;
-    /// Lines in one turn of the loop. With one line a fifth of the instructions would count.
+    /// Lines in one iteration of the loop. With one line a fifth of the instructions would count.
     pub(crate) const UNROLLED_LINES: usize = 4;
     /// By how many pairs of tiles codes of `int4` are prefetched before they are read.
     pub(crate) const INT4_PREFETCH_DISTANCE: usize = 2;

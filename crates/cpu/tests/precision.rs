@@ -20,7 +20,7 @@ use glassformer_graph::{
 use glassformer_tensor::Random;
 use layers::{Purpose, Stack, parameters};
 
-const NARROW: [Precision; 3] = [Precision::Bf16, Precision::Int8, Precision::Int4];
+const LOWP: [Precision; 3] = [Precision::Bf16, Precision::Int8, Precision::Int4];
 
 fn stack() -> Graph {
     let purpose = Purpose::Encode;
@@ -57,13 +57,13 @@ fn difference(found: &[f32], expected: &[f32]) -> f32 {
 fn a_low_precision_stack_is_near_one_in_f32() {
     let batch = batch(&[(1, 5), (2, 40), (3, 1)]);
     let expected = outputs(&Cpu::new(1), &batch);
-    for (precision, bound) in NARROW.into_iter().zip([0.02, 0.05, 0.3]) {
+    for (precision, bound) in LOWP.into_iter().zip([0.02, 0.05, 0.3]) {
         for dot in Dot::available() {
             let cpu = Cpu::with_isa(1, dot.isa()).with_dot(dot).with_precision(precision);
             for (found, expected) in outputs(&cpu, &batch).iter().zip(&expected) {
                 let difference = difference(found, expected);
                 assert!(difference < bound, "{precision:?} on {dot}: {difference}");
-                assert!(difference > 1e-6, "{precision:?} on {dot} is not narrow");
+                assert!(difference > 1e-6, "{precision:?} on {dot} is not in low precision");
             }
         }
     }
@@ -72,7 +72,7 @@ fn a_low_precision_stack_is_near_one_in_f32() {
 #[test]
 fn neither_the_batch_nor_the_threads_change_a_bit() {
     let together = batch(&[(1, 5), (2, 40), (3, 1)]);
-    for precision in NARROW {
+    for precision in LOWP {
         for dot in Dot::available() {
             let cpu = |threads: usize| {
                 Cpu::with_isa(threads, dot.isa()).with_dot(dot).with_precision(precision).sharing_everything()
@@ -101,7 +101,7 @@ fn a_plan_for_many_rows_takes_few_another_way_to_the_same_bits() {
     let many: Vec<(u64, usize)> = (0..12).map(|seed| (seed, 60)).collect();
     let graph = Arc::new(stack());
     let weights = parameters(&graph, Leaf::Weight);
-    for precision in NARROW {
+    for precision in LOWP {
         let cpu = |threads: usize| Cpu::new(threads).with_precision(precision).sharing_everything();
         let (cpu, alone) = (cpu(2), cpu(1));
         let runner = cpu.prepare(&graph, &weights, &Capacity::of(&batch(&many))).expect("it fits");
@@ -219,7 +219,7 @@ fn a_gate_in_one_step_has_the_bits_of_two() {
             let runner = cpu.prepare(&graph, &weights, &Capacity::of(&batch)).expect("it fits");
             run(&*runner, &mut State::default(), &batch).expect("it was admitted")
         };
-        for precision in NARROW {
+        for precision in LOWP {
             for (dot, threads) in Dot::available().into_iter().flat_map(|dot| [(dot, 1), (dot, 2)]) {
                 let cpu = Cpu::with_isa(threads, dot.isa()).with_dot(dot).with_precision(precision);
                 let cpu = cpu.sharing_everything();
@@ -239,8 +239,8 @@ fn weights_stay_wide_where_they_are_told_to() {
     // Without AMX attention is wide.
     let cpu = || Cpu::new(1).with_dot(Dot::Scalar);
     let wide = outputs(&cpu(), &batch);
-    for precision in NARROW {
-        // Activations are only near: within 8e-5 each.
+    for precision in LOWP {
+        // Activations are approximate: within 8e-5 each.
         let all_kept = outputs(&cpu().with_precision(precision).keeping_f32(|_| true), &batch);
         let apart = all_kept.iter().zip(&wide).map(|(kept, wide)| difference(kept, wide));
         assert!(apart.fold(0.0, f32::max) < 5e-4);
@@ -297,7 +297,7 @@ fn bf16_gradients_are_near_those_in_f32() {
         let far: Vec<f32> = found.iter().zip(&expected).map(far).collect();
         let worst = largest(&far);
         assert!(worst < 0.06, "on {dot}: {far:?}");
-        assert!(worst > 1e-6, "on {dot} they are not narrow");
+        assert!(worst > 1e-6, "on {dot} they are not in low precision");
     }
 }
 

@@ -178,7 +178,7 @@ impl Gemm {
         let rows = part(self.rows.div_ceil(EIGHT), down, tile / across);
         let rows = rows.start * EIGHT..self.rows.min(rows.end * EIGHT);
         let slivers = part(self.columns.div_ceil(SLIVER * PANEL), across, tile % across);
-        debug_assert!(rows.len() <= ROW_BLOCK, "{} rows are more than a band", rows.len());
+        debug_assert!(rows.len() <= ROW_BLOCK, "{} rows are more than a row block", rows.len());
         let tile = Tile { rows, slivers };
         // SAFETY: the caller's promise; the tile lies inside the product, and its rows fit onto the scratch.
         unsafe { dispatch!(isa, run(self, &tile, scratch)) }

@@ -1,4 +1,4 @@
-//! The product against its naive twin, and against itself cut differently.
+//! The product against its naive reference, and against itself cut differently.
 
 use super::*;
 use crate::epilogue::tests::{epilogues, followed};
@@ -6,7 +6,7 @@ use glassformer_tensor::{Random, Tolerance, compare};
 
 /// How A lies in memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Lies {
+enum Layout {
     InRows,
     InColumns,
 }
@@ -17,7 +17,7 @@ struct Case {
     k: usize,
     columns: usize,
     a: Vec<f32>,
-    lies: Lies,
+    layout: Layout,
     b: Vec<f32>,
     bias: Option<Vec<f32>>,
     c: Vec<f32>,
@@ -34,9 +34,9 @@ impl Case {
         let (b, bias, c) = (numbers(k * columns), numbers(columns), numbers(rows * (columns + GAP)));
         let a = numbers((rows + GAP) * (k + GAP));
         let bias = Some(bias).filter(|_| random.below(2) == 0);
-        let lies = *random.pick(&[Lies::InRows, Lies::InColumns]);
+        let layout = *random.pick(&[Layout::InRows, Layout::InColumns]);
         let begin = *random.pick(&[Begin::Zero, Begin::Existing]);
-        let mut case = Self { rows, k, columns, a, lies, b, bias, c, begin };
+        let mut case = Self { rows, k, columns, a, layout, b, bias, c, begin };
         for i in 0..rows {
             case.c[i * (columns + GAP) + columns..][..GAP].fill(UNTOUCHED);
         }
@@ -44,9 +44,9 @@ impl Case {
     }
 
     fn matrix(&self) -> Matrix {
-        match self.lies {
-            Lies::InRows => Matrix::rows(self.a.as_ptr(), self.k + GAP),
-            Lies::InColumns => Matrix::transposed(self.a.as_ptr(), self.rows + GAP),
+        match self.layout {
+            Layout::InRows => Matrix::rows(self.a.as_ptr(), self.k + GAP),
+            Layout::InColumns => Matrix::transposed(self.a.as_ptr(), self.rows + GAP),
         }
     }
 
@@ -55,7 +55,7 @@ impl Case {
         self.a[i * row + k * column]
     }
 
-    /// The naive twin, in `f64`.
+    /// The naive reference, in `f64`.
     fn expected(&self) -> Vec<f32> {
         let mut c = self.c.clone();
         for i in 0..self.rows {
@@ -153,8 +153,8 @@ fn products_agree_with_the_naive_twin() {
             let found = case.found(isa, (0, rows), &mut random);
             let tolerance = Tolerance { absolute: 1e-6 * (k as f32).max(10.0), relative: 1e-5 };
             if let Err(difference) = compare(&found, &expected, tolerance) {
-                let Case { lies, begin, .. } = case;
-                panic!("[{rows}, {k}] · [{k}, {columns}], {lies:?}, {begin:?} on {isa}: {difference}");
+                let Case { layout, begin, .. } = case;
+                panic!("[{rows}, {k}] · [{k}, {columns}], {layout:?}, {begin:?} on {isa}: {difference}");
             }
         }
     }

@@ -4,7 +4,7 @@ use glassformer_graph::ops::{Correct, PairLoss, PairLossGrad, SpanLoss, SpanLoss
 use glassformer_graph::{Capacity, Shape};
 
 use super::split::over_rows;
-use super::{Call, CpuOperation, Needs, wide};
+use super::{Call, CpuOperation, Needs, as_f64};
 use crate::context::Block;
 
 /// The least length that a row is divided by.
@@ -129,7 +129,7 @@ impl CpuOperation for PairLossGrad {
 
     unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]) {
         let (x, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-        let lengths = wide(call.outputs[1].data);
+        let lengths = as_f64(call.outputs[1].data);
         let flows = lengths.wrapping_add(x.rows);
         let pairs = Pairs { x, scale: f64::from(self.of.scale) };
         let (count, width) = (pairs.count(), x.width);
@@ -154,7 +154,7 @@ impl CpuOperation for PairLossGrad {
             }
         });
         call.worker.barrier();
-        let scratch = wide(scratch.as_mut_ptr());
+        let scratch = as_f64(scratch.as_mut_ptr());
         call.worker.share(x.rows, |row| {
             let pair = row / 2;
             // SAFETY: nobody else writes dx's row; flows and lengths lie before the barrier; the scratch has `width` numbers.

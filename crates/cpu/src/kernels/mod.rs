@@ -178,7 +178,7 @@ pub(crate) struct Call<'a> {
 }
 
 /// A workspace or a scratch as numbers of 64 bits: both begin on cache lines.
-fn wide(data: *mut f32) -> *mut f64 {
+fn as_f64(data: *mut f32) -> *mut f64 {
     data.cast()
 }
 

@@ -187,14 +187,14 @@ impl Parts {
 }
 
 /// Σ h and Σ h ⊙ n, where h = γ ⊙ dy.
-struct Flows {
+struct GradSums {
     x: *const f32,
     gamma: *const f32,
     dy: *const f32,
     row: Moments,
 }
 
-impl Sums<2> for Flows {
+impl Sums<2> for GradSums {
     #[inline(always)]
     unsafe fn add<L: Lanes>(&self, at: usize, some: usize, [sum, along]: [L; 2]) -> [L; 2] {
         // SAFETY: the caller's promise. Beyond `some` h is zero.
@@ -285,7 +285,7 @@ unsafe fn input_grad<L: Lanes>(
     // SAFETY: the caller's promise; columns stay below `size`.
     unsafe {
         let row = moments::<L>(norm, x, size);
-        let [sum, along] = sums::<L, 2>(&Flows { x, gamma, dy, row }, size);
+        let [sum, along] = sums::<L, 2>(&GradSums { x, gamma, dy, row }, size);
         let centre = match norm.kind {
             NormKind::Layer | NormKind::LayerWithoutBias => L::splat(sum / size as f32),
             NormKind::Rms => L::zero(),

@@ -7,7 +7,7 @@ use glassformer_graph::ops::{Accumulate, AdamW, Step, SumSquares};
 use glassformer_graph::{Capacity, Shape};
 
 use super::split::over_numbers;
-use super::{Call, CpuOperation, Needs, wide};
+use super::{Call, CpuOperation, Needs, as_f64};
 use crate::context::Block;
 
 /// Numbers whose squares are summed by one worker.
@@ -22,7 +22,7 @@ impl CpuOperation for SumSquares {
     }
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
-        let (y, sums) = (call.outputs[0], wide(call.outputs[1].data));
+        let (y, sums) = (call.outputs[0], as_f64(call.outputs[1].data));
         let pieces = |x: &Block| (x.rows * x.width).div_ceil(PIECE);
         let count = call.inputs.iter().map(pieces).sum();
         call.worker.share(count, |piece| {

@@ -1,6 +1,6 @@
 //! The epilogue of a patch: from its sums to C, a few rows at a time, and back to sums where k goes on.
 //!
-//! First [`Rows`] turn sums into numbers: integers are scaled, and the bias is added. Then [`Place::complete`] does the rest in place. On AMX,
+//! First [`Rows`] convert sums to numbers: integers are scaled, and the bias is added. Then [`Place::complete`] does the rest in place. On AMX,
 //! where products are so fast that this is seen, the first step of a whole patch applies what follows in registers too.
 //!
 //! Between the steps of a product on AMX a few rows are done at a time. They have to be short: what takes longer than the tiles are busy is

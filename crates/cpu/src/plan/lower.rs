@@ -399,7 +399,7 @@ impl<'a> Lowering<'a> {
         slot
     }
 
-    /// The angles that `op` turns by.
+    /// The angles that `op` rotates by.
     fn angles(&mut self, op: &Rotate) -> SlotId {
         // What the numbers do not depend on is set to something fixed, so that equal tables are one.
         let forward = Rotate {

@@ -17,7 +17,7 @@ const SIDE: Side = Side::Target;
 pub enum Purpose {
     /// All rows at once, looking both ways; post-norm, as BERT.
     Encode,
-    /// Row after row, keys and values in pages; with turned queries and keys.
+    /// Row after row, keys and values in pages; with rotated queries and keys.
     Decode,
     /// As `Encode`, with dropout and the gradients of all parameters, which come with each run.
     Train,
@@ -84,7 +84,7 @@ impl Stack {
         let x = build.add("sum", Add, &[x, mixed])?;
         let x = self.norm(build, "norm", x)?;
         let wide = self.linear(build, "wide", x, hidden)?;
-        let wide = build.add("bent", Activate { act: Activation::Gelu }, &[wide])?;
+        let wide = build.add("activated", Activate { act: Activation::Gelu }, &[wide])?;
         let fed = self.linear(build, "fed", wide, width)?;
         let fed = self.drop(build, fed, 2 * layer as u64 + 1)?;
         let x = build.add("sum", Add, &[x, fed])?;
@@ -120,8 +120,8 @@ impl Stack {
             magnitude: 1.0,
             direction: glassformer_graph::ops::Direction::Forward,
         };
-        q = build.add("query.turned", rotate.clone(), &[q])?;
-        k = build.add("key.turned", rotate, &[k])?;
+        q = build.add("query.rotated", rotate.clone(), &[q])?;
+        k = build.add("key.rotated", rotate, &[k])?;
         let heads = Slot { heads: self.heads, size: self.size() };
         build.add_all("store", Store { side: SIDE, pages: Which::Cache, slot: layer, heads }, &[k, v])?;
         attend = Attend { reach: Reach::Past, keys: Keys::Pages(Which::Cache, layer), ..attend };

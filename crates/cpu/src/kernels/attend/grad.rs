@@ -117,18 +117,18 @@ pub(super) unsafe fn attend_grad(
     // SAFETY: the caller's promise. The plan keeps low-precision numbers out of graphs with gradients like these.
     let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, &mut []], rest) };
     let scratch = GradScratch { scorer, values, keys, dk, dv, dy, p, ds, means, slots, ds_by_slot, dq };
-    let looks = Looks::new(call);
-    let mut job = Job { call: *call, given, outputs, scratch, looks };
+    let key_sharing = KeySharing::new(call);
+    let mut job = Job { call: *call, given, outputs, scratch, key_sharing };
     match op.relative {
         Relative::None | Relative::Alibi => worker.share(spans.len() * op.key_heads, |item| {
             let (s, key_head) = (item / op.key_heads, item % op.key_heads);
-            if looks.leads(s) {
+            if key_sharing.leads(s) {
                 // SAFETY: the caller's promise; no other item has these keys and this head.
                 unsafe { job.run(s, key_head) };
             }
         }),
         Relative::Buckets { .. } | Relative::TransformerXl => worker.share(op.key_heads, |key_head| {
-            for s in (0..spans.len()).filter(|&s| looks.leads(s)) {
+            for s in (0..spans.len()).filter(|&s| key_sharing.leads(s)) {
                 // SAFETY: the caller's promise; no other item has this head.
                 unsafe { job.run(s, key_head) };
             }
@@ -167,9 +167,9 @@ unsafe fn bf16_grad(
     let (pieces, rest) = carve(scratch, tiles::lengths(op));
     let ([means], _) = carve(rest, [group(op) * call.inputs[0].rows]);
     let mut scratch = tiles::AmxGradScratch::new(pieces);
-    let looks = Looks::new(call);
+    let key_sharing = KeySharing::new(call);
     let spans = &call.run.batch.side(op.side).spans;
-    let led = (0..spans.len()).filter(|&s| looks.leads(s)).map(|s| call.keys_of(s).end).sum::<usize>();
+    let led = (0..spans.len()).filter(|&s| key_sharing.leads(s)).map(|s| call.keys_of(s).end).sum::<usize>();
     if led < outputs[1].rows {
         // SAFETY: the caller's promise.
         outputs[1..3].iter().for_each(|&output| unsafe { clear(output, worker) });
@@ -177,27 +177,27 @@ unsafe fn bf16_grad(
     }
     worker.share(spans.len() * op.key_heads, |item| {
         let (s, key_head) = (item / op.key_heads, item % op.key_heads);
-        if !looks.leads(s) {
+        if !key_sharing.leads(s) {
             return;
         }
         // SAFETY: the caller's promise; no other item has these keys and this head.
         unsafe {
-            looks.sharing(s).for_each(|s| find_means(call, given, s, key_head, means));
+            key_sharing.sequences(s).for_each(|s| find_means(call, given, s, key_head, means));
             let mut job = tiles::Job { call: *call, given, outputs, means, scratch: &mut scratch };
-            job.run(&looks.sharing(s), &call.keys_of(s), key_head);
+            job.run(&key_sharing.sequences(s), &call.keys_of(s), key_head);
         }
     });
 }
 
 /// Who looks at whose keys.
 #[derive(Clone, Copy)]
-struct Looks<'a> {
+struct KeySharing<'a> {
     call: Attention<'a>,
     /// Whether no two sequences look at the same keys, as is the rule; then nobody needs to look for others that do.
     disjoint: bool,
 }
 
-impl<'a> Looks<'a> {
+impl<'a> KeySharing<'a> {
     fn new(call: &Attention<'a>) -> Self {
         let spans = &call.run.batch.side(call.op.side).spans;
         let disjoint = (1..spans.len()).all(|s| key_sequence(call, s - 1) < key_sequence(call, s));
@@ -211,7 +211,7 @@ impl<'a> Looks<'a> {
     }
 
     /// All sequences that look at the keys of `owner`.
-    fn sharing(self, owner: usize) -> impl Iterator<Item = usize> + Clone + use<'a> {
+    fn sequences(self, owner: usize) -> impl Iterator<Item = usize> + Clone + use<'a> {
         let last =
             if self.disjoint { owner + 1 } else { self.call.run.batch.side(self.call.op.side).spans.len() };
         let sequence = key_sequence(&self.call, owner);
@@ -241,7 +241,7 @@ struct Job<'a, 's> {
     given: &'a [Block],
     outputs: &'a [Block],
     scratch: GradScratch<'s>,
-    looks: Looks<'a>,
+    key_sharing: KeySharing<'a>,
 }
 
 impl Job<'_, '_> {
@@ -252,7 +252,7 @@ impl Job<'_, '_> {
     unsafe fn run(&mut self, owner: usize, key_head: usize) {
         let call = self.call;
         let spans = &call.run.batch.side(call.op.side).spans;
-        let together = self.looks.sharing(owner);
+        let together = self.key_sharing.sequences(owner);
         for s in together.clone() {
             // SAFETY: the caller's promise.
             unsafe { find_means(&call, self.given, s, key_head, self.scratch.means) };

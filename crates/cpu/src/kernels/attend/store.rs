@@ -53,7 +53,7 @@ pub(super) unsafe fn store(op: &Store, inputs: &[Block], run: &Context<'_>, work
                 });
                 let first = rows.start - begin;
                 match form {
-                    Form::F32 => store_wide(run.isa, keys, values, first, page),
+                    Form::F32 => store_f32(run.isa, keys, values, first, page),
                     Form::Bf16 => bf16::store(run.isa, keys, values, first, page),
                     Form::Tiles => tiles::store(keys, values, first, page),
                 }
@@ -88,7 +88,7 @@ unsafe fn take_over(op: &Store, span: &Span, head: usize, pages: PagesAt<'_>, fo
 ///
 /// # Safety
 /// Keys and values are valid for reads, the page for writes; nobody else uses it.
-unsafe fn store_wide(isa: Isa, keys: HeadRows, values: HeadRows, first: usize, page: KeysAndValues) {
+unsafe fn store_f32(isa: Isa, keys: HeadRows, values: HeadRows, first: usize, page: KeysAndValues) {
     let HeadRows { count, size, .. } = keys;
     // SAFETY: the caller's promise.
     unsafe {

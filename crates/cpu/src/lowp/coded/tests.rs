@@ -1,4 +1,4 @@
-//! Products of coded weights against their naive twin, and against themselves cut differently.
+//! Products of coded weights against their naive reference, and against themselves cut differently.
 
 use super::*;
 use glassformer_tensor::{Buffer, CodedRow, Random, Tolerance, compare};

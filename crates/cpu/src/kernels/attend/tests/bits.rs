@@ -70,7 +70,7 @@ fn workers_and_register_widths_are_the_same_bits() {
         let grad = Kernel::Grad(AttendGrad { attend: op });
         for isa in Isa::available() {
             let on = |op: &Kernel, inputs: &[Numbers], isa, workers| {
-                run(op, inputs, &batch, &mut State::default(), How::wide(isa, workers))
+                run(op, inputs, &batch, &mut State::default(), How::f32(isa, workers))
             };
             let bits = |made: &[Numbers]| made.iter().map(Numbers::bits).collect::<Vec<_>>();
             let (one, one_grad) = (on(&op.into(), &inputs, isa, 1), on(&grad, &grads, isa, 1));
@@ -151,8 +151,8 @@ fn pages_and_rows_and_one_by_one_are_the_same_bits() {
         let lengths = [150, 38, 70];
         let batch = sequences(&lengths);
         let inputs = draw(&op, &batch, &mut random);
-        let wide = Isa::available().into_iter().map(|isa| How::wide(isa, 2));
-        for how in wide.chain(How::lowp()) {
+        let in_f32 = Isa::available().into_iter().map(|isa| How::f32(isa, 2));
+        for how in in_f32.chain(How::lowp()) {
             let rows = run(&op.into(), &inputs, &batch, &mut State::default(), how);
             for pieces in [vec![150], vec![37, 1, 112], vec![1; 150], vec![64, 5, 81]] {
                 let found = by_pieces(&op, &inputs, &lengths, &pieces, how);
@@ -215,7 +215,7 @@ fn pages_that_are_not_laid_out_for_bf16_hold_none() {
     let batch = sequences_in_tables(&lengths);
     let inputs = draw(&op, &batch, &mut random);
     for how in How::lowp() {
-        let found = [how, How::wide(how.isa, 2)].map(|how| {
+        let found = [how, How::f32(how.isa, 2)].map(|how| {
             let mut state = pages(Slot { heads: op.key_heads, size: op.size }, &lengths, false);
             run(&store, &inputs[1..3], &batch, &mut state, how);
             run(&on_pages, &inputs[..1], &batch, &mut state, how)[0].bits()

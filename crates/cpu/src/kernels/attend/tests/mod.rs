@@ -71,10 +71,10 @@ struct How {
 
 impl How {
     fn best() -> Self {
-        Self::wide(Isa::best(), 2)
+        Self::f32(Isa::best(), 2)
     }
 
-    fn wide(isa: Isa, workers: usize) -> Self {
+    fn f32(isa: Isa, workers: usize) -> Self {
         Self { isa, workers, lowp: false, dot: Dot::Scalar }
     }
 
@@ -89,12 +89,12 @@ impl How {
 
     /// Everywhere where keys and values are in low precision.
     fn lowp() -> Vec<Self> {
-        let on_vectors = Isa::available().into_iter().map(|isa| Self { lowp: true, ..Self::wide(isa, 2) });
+        let on_vectors = Isa::available().into_iter().map(|isa| Self { lowp: true, ..Self::f32(isa, 2) });
         on_vectors.chain(Self::tiles()).collect()
     }
 
     fn everywhere() -> Vec<Self> {
-        Isa::available().into_iter().flat_map(|isa| [1, 3].map(|workers| Self::wide(isa, workers))).collect()
+        Isa::available().into_iter().flat_map(|isa| [1, 3].map(|workers| Self::f32(isa, workers))).collect()
     }
 }
 
