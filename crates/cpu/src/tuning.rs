@@ -72,7 +72,8 @@ pub(crate) mod lowp {
     pub(crate) const UNPACKING_DISTANCE: usize = 2;
     /// Steps whose tiles stay unpacked where one strip is all that needs them.
     pub(crate) const UNPACKED_RING: usize = 4;
-    /// By how many tiles AMX prefetches B before it reads it, for few rows. The processor's own prefetching begins anew with each page.
+    /// By how many tiles AMX prefetches B before it reads it, for few rows. The processor's own prefetching begins anew with
+    /// each page.
     pub(crate) const AMX_PREFETCH_DISTANCE: usize = 12;
     /// The same for vectors, and lines of B that are read for the first time.
     pub(crate) const VECTOR_PREFETCH_DISTANCE: usize = 2;
@@ -103,7 +104,8 @@ pub(crate) mod kernels {
     pub(crate) const ITEM_NUMBERS: usize = 4096;
     /// Columns in an item of a sum over rows: a few cache lines of every row.
     pub(crate) const ITEM_COLUMNS: usize = 64;
-    /// By how many numbers a search for the largest prefetches before it reads: two pages. The processor by itself looks no farther than the end of one.
+    /// By how many numbers a search for the largest prefetches before it reads: two pages. The processor by itself looks no
+    /// farther than the end of one.
     pub(crate) const SEARCH_PREFETCH_DISTANCE: usize = 2048;
     /// Multiplications in a unit of effort.
     pub(crate) const MULTIPLICATIONS: usize = 10;

@@ -148,7 +148,7 @@ pub enum ActivationKind {
 }
 
 impl ActivationKind {
-    /// Exact to 24 bits.
+    /// The function that is exact to 24 bits.
     pub fn exact(act: Activation) -> Self {
         match act {
             Activation::Relu => Self::Relu,
@@ -160,7 +160,7 @@ impl ActivationKind {
         }
     }
 
-    /// Exact to eight bits.
+    /// The function that is exact to eight bits.
     pub fn approximate(act: Activation) -> Self {
         match act {
             Activation::Gelu => Self::ApproximateGelu,

@@ -7,7 +7,7 @@ use super::{LANES, Lanes};
 pub(crate) use machine::{interleave, round_interleaved, round_two};
 
 /// The nearest `bf16`, the even one of two; NaN stays NaN. What is subnormal becomes zero, as the instruction has it that rounds: whether
-/// a row meets that one may depend on its neighbours.
+/// a row meets that one may depend on its neighbors.
 #[inline(always)]
 pub(crate) fn to_bf16(x: f32) -> u16 {
     let bits = x.to_bits();

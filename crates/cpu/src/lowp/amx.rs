@@ -64,7 +64,7 @@ pub(super) struct Cursor {
     pub across: usize,
 }
 
-/// Tile instructions, each followed by six `nop`s: see above. Other instructions stand in one string with a neighbour.
+/// Tile instructions, each followed by six `nop`s: see above. Other instructions stand in one string with a neighbor.
 macro_rules! apart {
     ($($instruction:expr),+; $($rest:tt)+) => {
         std::arch::asm!($($instruction, ".rept 6", "nop", ".endr",)+ $($rest)+)

@@ -122,7 +122,8 @@ impl Prefetcher {
         Self { next, left: lines, lines, panel, units, each, behind: None }
     }
 
-    /// The tiles of a unit and of what comes behind it, always some steps before they are read, where so many come before those that are multiplied now.
+    /// The tiles of a unit and of what comes behind it, always some steps before they are read, where so many come before
+    /// those that are multiplied now.
     #[cfg(target_arch = "x86_64")] // AMX alone
     pub fn along(unit: &Units, behind: &Units, before: usize) -> Self {
         const DISTANCE: usize = crate::tuning::lowp::AMX_PREFETCH_DISTANCE;

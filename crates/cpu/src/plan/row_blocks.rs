@@ -98,7 +98,7 @@ fn goes_by(step: &Step, slots: &[Seen], short: impl Fn(Side) -> bool) -> Option<
     (goes && rows.all(|rows| rows == Ok(first))).then_some(first)
 }
 
-/// Neighbours that go by the same rows are one region. One step alone goes by phases.
+/// Neighbors that go by the same rows are one region. One step alone goes by phases.
 fn cut(steps: &[Step], going: &[Option<Rows>]) -> Vec<Region> {
     let mut regions: Vec<Region> = Vec::new();
     let mut start = 0;

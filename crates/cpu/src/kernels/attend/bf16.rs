@@ -125,7 +125,7 @@ pub(super) unsafe fn copy(size: usize, count: usize, from: KeysAndValues, to: Ke
 pub(super) unsafe fn widen(isa: Isa, size: usize, keys: *const f32, values: *const f32, to: KeysAndValues) {
     // SAFETY: the caller's promise.
     unsafe {
-        // Of an odd number of numbers, the last of a key has no neighbour.
+        // Of an odd number of numbers, the last of a key has no neighbor.
         dispatch!(isa, |L| unpack::<L>(keys, PAGE, size, to.keys));
         dispatch!(isa, |L| unpack::<L>(values, size, PAGE, to.values));
     }

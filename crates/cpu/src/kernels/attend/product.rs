@@ -166,7 +166,7 @@ pub(super) trait RowAt: Copy {
     /// How they are written: a number of one row in each place, or of two.
     type As: Packing;
 
-    /// The address of row `j`, or of that and its neighbour.
+    /// The address of row `j`, or of that and its neighbor.
     fn row(self, j: usize) -> *const f32;
 
     /// From there to the next.
@@ -382,7 +382,7 @@ impl Mix {
                         (j, weights) =
                             (j + B::As::NUMBERS, weights.wrapping_add(B::As::NUMBERS * self.steps.1));
                     } else {
-                        // One of two, its neighbour being none of these.
+                        // One of two, its neighbor being none of these.
                         if j.is_multiple_of(B::As::NUMBERS) {
                             self.add_row(weights, &row, 0, &mut sums);
                         } else {

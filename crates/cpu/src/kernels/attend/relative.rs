@@ -27,7 +27,7 @@ pub(super) fn farthest(part: &Part, offset: usize, start: usize) -> isize {
     (offset + part.first + part.rows - 1) as isize - start as isize
 }
 
-/// Slots that [`ROWS`] queries one after the other.
+/// Slots of [`ROWS`] queries one after the other.
 const ROW_SLOTS: usize = (LANES - 1 + ROWS - 1 + TILE).next_multiple_of(LANES);
 
 /// The numbers to add, for one part and one tile or stretch at a time.

@@ -5,8 +5,8 @@ use std::ops::Range;
 use super::mask::TILE;
 use super::tile::Tile;
 
-/// Tiles that a block of queries is multiplied by at once in `bf16`. The products take less time there than the softmax between them, which is done once for
-/// all these keys.
+/// Tiles that a block of queries is multiplied by at once in `bf16`. The products take less time there than the softmax
+/// between them, which is done once for all these keys.
 pub(super) const TILES: usize = 4;
 /// Keys of a stretch: of as many tiles, counted from key 0.
 pub(super) const STRETCH: usize = TILES * TILE;

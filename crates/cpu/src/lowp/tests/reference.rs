@@ -2,7 +2,7 @@
 
 use glassformer_tensor::{CodedRow, Coding};
 
-/// The nearest `bf16`, in `f32`, by trying both neighbours.
+/// The nearest `bf16`, in `f32`, by trying both neighbors.
 pub(super) fn rounded(x: f32) -> f32 {
     let below = f32::from_bits(x.to_bits() & 0xffff_0000);
     let above = f32::from_bits((x.to_bits() & 0xffff_0000) + 0x1_0000);

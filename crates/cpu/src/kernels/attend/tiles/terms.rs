@@ -71,7 +71,7 @@ unsafe fn terms_of_row(
 ) -> __m512 {
     let mut v = seen.start & !1;
     while v < seen.end {
-        // SAFETY: the caller's promise. Two neighbours stand side by side.
+        // SAFETY: the caller's promise. Two neighbors stand side by side.
         unsafe {
             let from = scores.add(place(v));
             let mut pair = [_mm512_setzero_ps(); 2];
