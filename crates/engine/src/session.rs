@@ -185,7 +185,7 @@ impl Session {
                 break;
             }
             let Some(mut job) = self.waiting.pop_front() else { break };
-            self.begin(&mut job);
+            let (asked, kept) = self.begin(&mut job);
             let alone = self.running.is_empty();
             if !self.kept.make_room(&mut self.state.cache, job.pages()) && !alone {
                 job.release(&mut self.state.cache, &mut self.state.crossing);
@@ -211,6 +211,8 @@ impl Session {
                 self.batch.source.tokens.extend(&job.request.source);
             }
             self.running.push(job);
+            self.asked_tokens += asked;
+            self.kept_tokens += kept;
         }
         self.running.sort_by_key(|job| job.number);
         if let Some(encode) = self.prepared.encode.as_ref().filter(|_| !tables.is_empty()) {
@@ -226,11 +228,13 @@ impl Session {
         Ok(())
     }
 
-    /// Lets a job go on from what was read for its owner before.
-    fn begin(&mut self, job: &mut Job) {
-        let Some(owner) = job.request.owner.filter(|_| job.request.patches.is_empty()) else { return };
+    /// Lets a job go on from what was read for its owner before: how many tokens could have been, and how many were.
+    fn begin(&mut self, job: &mut Job) -> (usize, usize) {
+        let Some(owner) = job.request.owner.filter(|_| job.request.patches.is_empty()) else {
+            return (0, 0);
+        };
         let State { cache, crossing, .. } = &mut self.state;
-        let (asked, kept) = if self.prepared.encode.is_some() {
+        if self.prepared.encode.is_some() {
             let source = &job.request.source;
             let asked = source.len();
             job.source = self.kept_sources.whole(crossing, owner, source);
@@ -243,9 +247,7 @@ impl Session {
                 job.begin_with(table, read);
             }
             (asked, found.map_or(0, |(_, read)| read))
-        };
-        self.asked_tokens += asked;
-        self.kept_tokens += kept;
+        }
     }
 
     /// What each request reads in this step, with pages for all of it.

@@ -34,7 +34,12 @@ fn requests(formula: &Formula) -> Vec<Request> {
         (0..4).map(|_| (0..90).map(|_| 3 + random.below(20) as u32).collect()).collect();
     (0..40)
         .map(|_| {
-            let text = said[random.below(4)][..=random.below(89)].to_vec();
+            let text = &said[random.below(4)];
+            let text = match formula.source {
+                // The memory of a source is kept as a whole.
+                Some(_) => text[..40].to_vec(),
+                None => text[..=random.below(89)].to_vec(),
+            };
             let decoding = decoding(1 + 2 * random.below(2));
             let request = match formula.source {
                 Some(_) => Request::source(text, &[], decoding).expect("there is a start"),
@@ -89,7 +94,8 @@ fn kept_pages_give_the_same_bits() {
                 let mut session = generator.session();
                 assert_eq!(answer(&mut session, &requests), expected, "{precision}");
                 let Load { asked_tokens, kept_tokens, .. } = session.load();
-                assert!(kept_tokens > asked_tokens / 8, "{kept_tokens} of {asked_tokens} tokens were kept");
+                let least = if pages > few { asked_tokens / 4 } else { 0 };
+                assert!(kept_tokens > least, "{kept_tokens} of {asked_tokens} tokens were kept");
             }
         }
     }

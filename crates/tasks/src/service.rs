@@ -305,7 +305,6 @@ impl Worker {
     fn take(&mut self) -> bool {
         let shared = self.shared.clone();
         let mut inbox = shared.inbox();
-        inbox.load = self.load;
         while !inbox.ended
             && self.is_idle()
             && self.large.is_empty()
@@ -414,25 +413,32 @@ impl Worker {
 
     /// Takes one step, and tells what happened.
     fn step(&mut self) {
-        let Some(at) = self.at.as_mut().filter(|at| !at.is_idle()) else {
-            self.load.session = self.at.as_ref().map_or_else(Load::default, |at| at.session.load());
+        let Some(at) = &mut self.at else { return };
+        if at.is_idle() {
+            self.load.session = at.session.load();
+            self.shared.inbox().load = self.load;
             return;
-        };
+        }
         self.load.steps += 1;
-        match catch_unwind(AssertUnwindSafe(|| at.session.step())) {
-            Ok(Ok(events)) => {
-                for event in events {
-                    self.load.written_tokens += u64::from(matches!(event, Event::Token { .. }));
-                    at.tell(event);
-                }
-            }
-            Ok(Err(error)) => at.fail(&error.to_string()),
+        let stepped = catch_unwind(AssertUnwindSafe(|| at.session.step()));
+        let stepped = match stepped {
+            Ok(Ok(events)) => Ok(events),
+            Ok(Err(error)) => Err(error.to_string()),
             Err(payload) => {
                 self.load.panics += 1;
-                at.fail(&format!("panicked: {}", said(&*payload)));
+                Err(format!("panicked: {}", said(&*payload)))
             }
-        }
+        };
+        let is_token = |event: &&Event| matches!(event, Event::Token { .. });
+        let written = stepped.iter().flatten().filter(is_token).count();
+        self.load.written_tokens += written as u64;
         self.load.session = at.session.load();
+        // Whoever is told can look it up.
+        self.shared.inbox().load = self.load;
+        match stepped {
+            Ok(events) => events.into_iter().for_each(|event| at.tell(event)),
+            Err(what) => at.fail(&what),
+        }
     }
 }
 

@@ -1,25 +1,19 @@
 //! A model with its tokenizer: text in, numbers out.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
-use glassformer_engine::{Asked, Output, Passes, Sequence};
+use glassformer_engine::{Asked, Sequence};
 use glassformer_families::{Checkpoint, embedding_folder, global_rows, open_for_embedding};
 use glassformer_formula::{Formula, Head, Input as Rows};
-use glassformer_graph::{Backend, Rows as Kind};
+use glassformer_graph::Backend;
 use glassformer_tokens::{Encoding, Part, Tokenizer};
 
+use crate::runs::{EncoderLoad, Runs};
 use crate::{Error, Input, Long};
 
-/// A batch ends with the text that brings it to so many rows: enough to keep every core at matrix products, and little
-/// enough that its activations do not outgrow the weights.
-const ROWS: usize = 2048;
-
-/// At most so many scores of words are computed at once: 128 MB of them.
-const SCORES: usize = 1 << 25;
-
 /// A model with its tokenizer, prepared once and used for many texts: it embeds, classifies, tags, answers, fills blanks and scores.
-/// Threads can share it; one batch runs at a time.
+/// Threads can share it: what they ask for while a batch runs, runs together after it.
 pub struct TextEncoder {
     tokenizer: Tokenizer,
     backend: Arc<dyn Backend>,
@@ -28,12 +22,6 @@ pub struct TextEncoder {
     path: Option<PathBuf>,
     /// The same model with what makes one vector of a text, once that was asked for.
     embedder: OnceLock<Runs>,
-}
-
-/// A model that runs over batches of sequences.
-pub(crate) struct Runs {
-    pub checkpoint: Checkpoint,
-    passes: Mutex<Passes>,
 }
 
 impl TextEncoder {
@@ -95,6 +83,11 @@ impl TextEncoder {
     /// The model, and what its configuration says.
     pub fn checkpoint(&self) -> &Checkpoint {
         &self.runs.checkpoint
+    }
+
+    /// What it has done: batches are fewer than callers where these came at the same time.
+    pub fn load(&self) -> EncoderLoad {
+        self.runs.load()
     }
 
     /// Its tokenizer.
@@ -180,57 +173,6 @@ impl TextEncoder {
 }
 
 impl Runs {
-    fn new(checkpoint: Checkpoint, backend: &Arc<dyn Backend>) -> Result<Self, Error> {
-        let passes = Mutex::new(Passes::new(&checkpoint.model, backend.clone())?);
-        Ok(Self { checkpoint, passes })
-    }
-
-    /// Runs `sequences` in batches and hands each its rows of the output `name`.
-    pub fn run(
-        &self,
-        sequences: &[Sequence],
-        name: &str,
-        mut take: impl FnMut(usize, &[f32]),
-    ) -> Result<(), Error> {
-        // A panic in another thread leaves nothing half done: the next run binds everything anew.
-        let mut passes = self.passes.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut from = 0;
-        while from < sequences.len() {
-            let mut to = from;
-            let (mut rows, mut asked) = (0, 0);
-            while to < sequences.len() {
-                rows += rows_of(&sequences[to]);
-                asked += asked_of(&sequences[to]);
-                if to > from && (rows > ROWS || asked > self.most_asked()) {
-                    break;
-                }
-                to += 1;
-            }
-            let batch = &sequences[from..to];
-            let output = passes.run(batch)?.output(name)?;
-            let mut start = 0;
-            for (index, sequence) in batch.iter().enumerate() {
-                let (rows, numbers) =
-                    output.as_ref().map_or((0, &[][..]), |output| part(output, start, sequence));
-                start += rows;
-                take(from + index, numbers);
-            }
-            from = to;
-        }
-        Ok(())
-    }
-
-    /// How many rows the head is asked about in one batch: its scores are as many as the vocabulary for each.
-    fn most_asked(&self) -> usize {
-        match self.checkpoint.model.formula().head {
-            Head::Words { .. } | Head::Adaptive { .. } => {
-                let words = vocabulary(self.checkpoint.model.formula()).unwrap_or(1);
-                (SCORES / words.max(1)).max(16)
-            }
-            Head::Rows | Head::Classes { .. } | Head::Tags { .. } | Head::Spans => ROWS,
-        }
-    }
-
     /// A text as the model reads it.
     pub fn sequence(&self, text: &Encoding, asked: Asked) -> Result<Sequence, Error> {
         let formula = self.checkpoint.model.formula();
@@ -246,30 +188,6 @@ impl Runs {
         crate::complete(&mut sequence, &self.checkpoint)?;
         Ok(sequence)
     }
-}
-
-/// How many rows a sequence brings.
-fn rows_of(sequence: &Sequence) -> usize {
-    sequence.source.len() + sequence.target.len()
-}
-
-/// How many of its rows the head is asked about.
-fn asked_of(sequence: &Sequence) -> usize {
-    match &sequence.asked {
-        Asked::All if sequence.target.is_empty() => sequence.source.len(),
-        Asked::All => sequence.target.len(),
-        Asked::Rows(rows) => rows.len(),
-    }
-}
-
-/// The rows of one sequence in `output`, beginning with row `start` where the head was asked, and how many they are.
-fn part<'o>(output: &'o Output<'_>, start: usize, sequence: &Sequence) -> (usize, &'o [f32]) {
-    let Output { shape, numbers, .. } = output;
-    let rows = match shape.rows {
-        Kind::Sequences(_) => 1,
-        _ => asked_of(sequence),
-    };
-    (rows, numbers.get(start * shape.width..(start + rows) * shape.width).unwrap_or_default())
 }
 
 /// Whether a model marks the first and the last token of an answer: by a head for that, or by two tags that mean it.
@@ -303,7 +221,7 @@ pub(crate) fn describe(head: &Head) -> &'static str {
 }
 
 /// The rows of the table that ids are looked up in.
-fn vocabulary(formula: &Formula) -> Option<usize> {
+pub(crate) fn vocabulary(formula: &Formula) -> Option<usize> {
     let side = formula.source.as_ref().or(formula.target.as_ref())?;
     match &side.input {
         Rows::Tokens(tokens) => Some(tokens.vocabulary),

@@ -3,7 +3,7 @@
 use std::ops::ControlFlow;
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use glassformer_cpu::Cpu;
 use glassformer_engine::{Decoding, Generated, Generator, Request, Room, Stopper};
@@ -172,7 +172,13 @@ fn a_full_queue_says_so_and_an_ended_service_too() {
     assert!(matches!(service.submit(three().0), Err(Error::Busy { .. })));
     let (long, _updates) = order(Request::prompt(vec![3; 51], Decoding::default()), 1);
     assert!(matches!(service.submit(vec![long]), Err(Error::Busy { waiting: 0 })));
-    let (order, updates) = order(request(1, 30), 1);
+    let (mut order, updates) = order(request(1, 30), 1);
+    let mut tell = order.tell;
+    order.tell = Box::new(move |update| {
+        // So slow that it is not done before the service is dropped.
+        std::thread::sleep(Duration::from_millis(20));
+        tell(update)
+    });
     service.submit(vec![order]).expect("there is a place");
     assert!(matches!(updates.recv(), Ok(Update::Token { .. })));
     drop(service);

@@ -121,10 +121,15 @@ fn a_conversation_is_the_references() {
             assert_eq!((ids, answer.text.as_str()), (wanted, text(&expected["answer"])));
         }
         assert_eq!(chat.said().len(), 4);
-        let load = generator.load().session;
-        assert!(load.kept_tokens > 0 && load.kept_tokens < load.asked_tokens, "{load:?}");
         chat.reset();
     }
+    // A second turn reads only what is new.
+    for text in ["The cat sat on the mat and looked at the dog. ".repeat(2).as_str(), "Then?"] {
+        chat.say(text, &mut |_| ControlFlow::Continue(())).unwrap();
+    }
+    let load = generator.load().session;
+    assert!(load.kept_tokens > 16 && load.kept_tokens < load.asked_tokens, "{load:?}");
+    chat.reset();
     // What does not fit is refused, and was never said.
     let long = "cat ".repeat(600);
     assert!(matches!(chat.say(&long, &mut |_| ControlFlow::Continue(())), Err(Error::Long { .. })));

@@ -1,4 +1,5 @@
-//! The translator in small, from the corpus in this repository: what the example promises, trained as it says.
+//! The translator in small, from the corpus in this repository, trained as the example says. It takes a quarter of the steps, unless
+//! `GLASSFORMER_LONG_TESTS` is set: then it comes to what the example promises.
 
 mod common;
 
@@ -14,6 +15,8 @@ use glassformer_train::{Changes, Config, Ended, Evaluate, Run};
 
 /// What it must come to. `examples/en-zh/README.md` says what it came to, which is more: other machines order sums otherwise.
 const BLEU: f64 = 12.0;
+/// The same after a quarter of the steps.
+const BLEU_AT_ONCE: f64 = 3.0;
 
 #[test]
 fn the_small_translator_learns_to_translate() {
@@ -23,6 +26,8 @@ fn the_small_translator_learns_to_translate() {
     let text = text
         .replace("../../runs/en-zh-small", "out")
         .replace("../data", examples.join("data").to_str().expect("a path in Unicode"));
+    let long = std::env::var_os("GLASSFORMER_LONG_TESTS").is_some();
+    let (text, least) = if long { (text, BLEU) } else { (shorter(&text), BLEU_AT_ONCE) };
     std::fs::write(folder.0.join("small.toml"), text).expect("the configuration");
     std::fs::copy(examples.join("en-zh/small-formula.toml"), folder.0.join("small-formula.toml"))
         .expect("the formula");
@@ -46,5 +51,15 @@ fn the_small_translator_learns_to_translate() {
         .expect("it can be evaluated");
     let (name, bleu) = &found.scores[0];
     println!("{name} {bleu:.2} on {} sentences", found.examples);
-    assert!(name == "bleu" && *bleu > BLEU, "{:?}", found.scores);
+    assert!(name == "bleu" && *bleu > least, "{:?}", found.scores);
+}
+
+/// The same configuration with a quarter of the steps.
+fn shorter(text: &str) -> String {
+    let changes =
+        [("steps = 2000", "steps = 500"), ("warmup = 200", "warmup = 100"), ("every = 500", "every = 250")];
+    changes.iter().fold(text.to_owned(), |text, (from, to)| {
+        assert!(text.contains(from), "the example says {from}");
+        text.replace(from, to)
+    })
 }
