@@ -16,7 +16,7 @@ use glassformer_train::{Changes, Config, Ended, Evaluate, Run};
 /// What it must come to. `examples/en-zh/README.md` says what it came to, which is more: other machines order sums otherwise.
 const BLEU: f64 = 12.0;
 /// The same after a quarter of the steps.
-const BLEU_AT_ONCE: f64 = 3.0;
+const BLEU_AT_ONCE: f64 = 2.0;
 
 #[test]
 fn the_small_translator_learns_to_translate() {
