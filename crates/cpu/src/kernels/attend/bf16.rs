@@ -10,7 +10,7 @@
 
 use glassformer_graph::PAGE;
 
-use super::tile::HeadRows;
+use super::form::HeadRows;
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::bf16::{pack_pairs, pair_bits};

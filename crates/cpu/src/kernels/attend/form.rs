@@ -6,6 +6,19 @@ use glassformer_graph::{Dtype, Rows};
 use crate::context::Context;
 use crate::lanes::LANES;
 
+/// Some rows of one head: queries, keys or values.
+#[derive(Clone, Copy)]
+pub(super) struct HeadRows {
+    /// The first.
+    pub start: *const f32,
+    /// From a row to the next.
+    pub stride: usize,
+    /// How many there are.
+    pub count: usize,
+    /// The numbers of each.
+    pub size: usize,
+}
+
 /// How keys and values lie in pages. Both who stores them and who reads them ask this.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {

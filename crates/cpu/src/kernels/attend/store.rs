@@ -3,8 +3,7 @@
 use glassformer_graph::ops::Store;
 use glassformer_graph::{PAGE, Slot, Span};
 
-use super::form::Form;
-use super::tile::HeadRows;
+use super::form::{Form, HeadRows};
 use super::walk::share;
 use super::{bf16, tiles};
 use crate::context::{Block, Context};

@@ -79,19 +79,6 @@ impl Part {
     }
 }
 
-/// Some rows of one head: queries, keys or values.
-#[derive(Clone, Copy)]
-pub(super) struct HeadRows {
-    /// The first.
-    pub start: *const f32,
-    /// From a row to the next.
-    pub stride: usize,
-    /// How many there are.
-    pub count: usize,
-    /// The numbers of each.
-    pub size: usize,
-}
-
 /// Sixty-four keys and values of one key head.
 #[derive(Clone, Copy)]
 pub(super) struct Tile {

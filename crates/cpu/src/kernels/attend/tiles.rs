@@ -18,10 +18,10 @@ use std::ops::Range;
 use glassformer_graph::PAGE;
 use glassformer_graph::ops::{Attend, KeySpan, Keys};
 
-use super::form::{Form, may_be_stored};
+use super::form::{Form, HeadRows, may_be_stored};
 use super::mask::TILE;
 use super::stretch::{BLOCK, STRETCH, ScoredBlock, TILES};
-use super::tile::{Attention, HeadRows, Part, Tile, VECTORS, group};
+use super::tile::{Attention, Part, Tile, VECTORS, group};
 use crate::dispatch;
 use crate::isa::Isa;
 use crate::lanes::{LANES, Lanes};

@@ -15,8 +15,9 @@ use std::ops::Range;
 
 use glassformer_graph::ops::{Attend, KeySpan};
 
+use super::super::form::HeadRows;
 use super::super::mask::{SequenceMask, TILE};
-use super::super::tile::{Attention, HeadRows, Part, group};
+use super::super::tile::{Attention, Part, group};
 use super::super::tiles::machine::{pack_keys, pack_values};
 use super::super::tiles::{depth, pack_rows};
 use crate::context::Block;
