@@ -51,7 +51,7 @@ pub(super) type Rows = unsafe fn(place: &Place, column: usize, sums: *mut Sums, 
 #[derive(Clone, Copy)]
 pub(super) struct Finish {
     pub rows: Rows,
-    /// Whether `rows` applies all that follows, too, and C is `f32`.
+    /// Whether `rows` does all that follows, too, and writes C.
     pub is_all: bool,
     /// Whether it applies the activation and combines.
     pub applies: bool,
@@ -207,6 +207,7 @@ impl Place {
     }
 
     /// The line of a row of C among `tiles`, from a column on.
+    #[inline(always)]
     fn line(&self, tiles: *mut f32, column: usize, row: usize) -> *mut u16 {
         let [first, left] = self.region.corner;
         let tile = (first + row) / LINES * self.across + (left + column) / Format::Bf16.depth();

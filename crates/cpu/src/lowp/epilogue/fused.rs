@@ -5,11 +5,11 @@ use std::marker::PhantomData;
 
 use super::numbers::{Biased, Columns, Kept, Numbers, Scaled, ScaledOnto};
 use super::{Conversion, Finish, Place, Rows, is_f32};
-use crate::epilogue::{Combine, Epilogue, Gated, Store, Sum, Two};
+use crate::epilogue::{Combine, Epilogue, Gated, Region, Store, Sum, Two};
 use crate::lanes::activation::{ActivationFn, with_activation};
 use crate::lanes::{Avx512, Lanes};
-use crate::lowp::LINES;
 use crate::lowp::patch::Sums;
+use crate::lowp::{Dot, LINES};
 
 /// What is done to numbers once they are converted.
 trait Applied {
@@ -77,18 +77,57 @@ unsafe fn square<N: Numbers, A: Applied, const FAR: bool>(
     }
 }
 
+/// The same, rounded to `bf16`: of each row a line, among tiles or in C.
+///
+/// # Safety
+/// As [`square`] says; C is not `f32`, and the machine has AVX-512 BF16.
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+unsafe fn rounded_square<N: Numbers, A: Applied>(
+    place: &Place,
+    column: usize,
+    sums: *mut Sums,
+    from: usize,
+    to: usize,
+) {
+    let Region { c, stride, .. } = place.region;
+    let scale = if let Store::ScaledBf16(scale) = place.epilogue.store { scale } else { 1.0 };
+    // SAFETY: the caller's promise.
+    unsafe {
+        let scale = Avx512::splat(scale);
+        let left = Columns::<Avx512>::of::<N>(place, column, LINES);
+        let right = Columns::<Avx512>::of::<N>(place, column + LINES, LINES);
+        for row in from..to {
+            let sums = sums.cast::<f32>().add(row * 2 * LINES);
+            let number = |columns: Columns<Avx512>, at: usize| {
+                let x = columns.numbers::<N>(place, sums.add(at), row, column + at, LINES);
+                A::at(x, place, row, column + at) * scale
+            };
+            let to = match place.epilogue.store {
+                Store::Bf16Tiles(tiles) => place.line(tiles, column, row),
+                Store::F32 | Store::Streaming | Store::ScaledBf16(_) => {
+                    c.cast::<u16>().add(row * stride + column)
+                }
+            };
+            number(left, 0).store_bf16(number(right, LINES), to);
+        }
+    }
+}
+
 /// What is done to rows of whole squares on a machine with AMX.
 pub(in crate::lowp) fn fused(conversion: Conversion, epilogue: &Epilogue) -> Finish {
-    let rows: Option<Rows> = match conversion {
-        Conversion::Keep => Some(square::<Kept, Nothing, false>),
-        Conversion::Add => applied::<Biased>(epilogue),
-        Conversion::Scale => applied::<Scaled>(epilogue),
-        Conversion::ScaleOnto => applied::<ScaledOnto>(epilogue),
+    let rounds = !is_f32(epilogue) && Dot::Avx512Dot.is_available();
+    let of_rows = |rows: Option<Rows>, rounded: Option<Rows>| {
+        let finish = |rows| Finish { rows, is_all: is_f32(epilogue), applies: true };
+        let rounded = rounded.filter(|_| rounds).map(|rows| Finish { rows, is_all: true, applies: true });
+        rounded.or(rows.map(finish))
     };
-    match rows {
-        Some(rows) => Finish { rows, is_all: is_f32(epilogue), applies: true },
-        None => super::finish(crate::isa::Isa::Avx512, conversion, epilogue),
-    }
+    let finish = match conversion {
+        Conversion::Keep => of_rows(Some(square::<Kept, Nothing, false>), None),
+        Conversion::Add => of_rows(applied::<Biased>(epilogue), rounded::<Biased>(epilogue)),
+        Conversion::Scale => of_rows(applied::<Scaled>(epilogue), rounded::<Scaled>(epilogue)),
+        Conversion::ScaleOnto => of_rows(applied::<ScaledOnto>(epilogue), rounded::<ScaledOnto>(epilogue)),
+    };
+    finish.unwrap_or_else(|| super::finish(crate::isa::Isa::Avx512, conversion, epilogue))
 }
 
 /// Those of what is frequent.
@@ -103,5 +142,20 @@ fn applied<N: Numbers>(epilogue: &Epilogue) -> Option<Rows> {
         (None, Combine::Add(_)) => Some(square::<N, With<Sum>, false>),
         (None, Combine::Gate(act, _)) => with_activation!(act, |F| Some(square::<N, With<Gated<F>>, false>)),
         (Some(_), _) | (None, Combine::Derivative(..) | Combine::DerivativeBf16(..)) => None,
+    }
+}
+
+/// Those of what is frequent where C is `bf16`: queries, keys and values, and inner layers.
+fn rounded<N: Numbers>(epilogue: &Epilogue) -> Option<Rows> {
+    if epilogue.keep.is_some() {
+        return None;
+    }
+    match (epilogue.activation, epilogue.combine) {
+        (None, Combine::Nothing) => Some(rounded_square::<N, Nothing>),
+        (Some(act), Combine::Nothing) => with_activation!(act, |F| Some(rounded_square::<N, Activated<F>>)),
+        (None, Combine::Gate(act, _)) => {
+            with_activation!(act, |F| Some(rounded_square::<N, With<Gated<F>>>))
+        }
+        _ => None,
     }
 }
