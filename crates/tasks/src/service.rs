@@ -205,9 +205,12 @@ impl Service {
     /// Lets orders wait for their turn, all of them or none.
     ///
     /// # Errors
-    /// If more would wait than may.
+    /// If more would wait than may, or the thread has ended.
     pub fn submit(&self, orders: Vec<Order>) -> Result<Vec<Ticket>, Error> {
         let mut inbox = self.shared.inbox();
+        if inbox.ended {
+            return Err(Error::Service { what: "has ended".to_owned() });
+        }
         let tokens: usize =
             orders.iter().map(|order| order.request.prompt.len() + order.request.source.len()).sum();
         let QueueLimits { orders: most, tokens: most_tokens } = self.shared.limits;
@@ -262,6 +265,22 @@ struct Worker {
     load: ServiceLoad,
 }
 
+impl Drop for Worker {
+    /// Nobody waits for a thread that is gone, whatever ended it.
+    fn drop(&mut self) {
+        let waiting = {
+            let mut inbox = self.shared.inbox();
+            inbox.ended = true;
+            inbox.queue.take(|_| true)
+        };
+        let running = self.at.iter_mut().flat_map(|at| at.entries.drain().map(|(_, entry)| entry));
+        for mut entry in running.chain(self.large.drain(..)).chain(waiting) {
+            let error = Error::Service { what: "has ended".to_owned() };
+            let _ = catch_unwind(AssertUnwindSafe(|| entry.tell(Update::Failed(error))));
+        }
+    }
+}
+
 /// A session, and whose its requests are.
 struct Running {
     room: Room,
@@ -288,13 +307,6 @@ impl Worker {
             }
             self.step();
         }
-        let ended = |entry: &mut Entry| {
-            let _ = entry.tell(Update::Failed(Error::Service { what: "has ended".to_owned() }));
-        };
-        let running = self.at.iter_mut().flat_map(|at| at.entries.values_mut());
-        running.chain(&mut self.large).for_each(ended);
-        let mut inbox = self.shared.inbox();
-        inbox.queue.take(|_| true).iter_mut().for_each(ended);
     }
 
     fn is_idle(&self) -> bool {
@@ -390,7 +402,12 @@ impl Worker {
         let had = self.at.as_ref().map(|at| at.room);
         if let Some(room) = (self.rooms.more)(&requests, had) {
             // What is there stays until the new one is made: its weights are prepared already, and are shared.
-            match (self.rooms.prepare)(room) {
+            let prepared = catch_unwind(AssertUnwindSafe(|| (self.rooms.prepare)(room)));
+            let prepared = prepared.unwrap_or_else(|payload| {
+                let what = format!("panicked while it prepared the model: {}", said(&*payload));
+                Err(Error::Service { what })
+            });
+            match prepared {
                 Ok(generator) => {
                     let session = generator.session();
                     self.at = Some(Running { room, generator, session, entries: HashMap::new() });

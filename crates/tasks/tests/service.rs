@@ -104,6 +104,31 @@ fn a_panic_ends_its_own_step_and_nothing_else() {
 }
 
 #[test]
+fn nobody_waits_for_a_thread_that_is_gone() {
+    let model = model();
+    let service = service(&model, QueueLimits::default());
+    let (mut fatal, updates) = order(request(1, 5), 1);
+    fatal.tell = Box::new(|_| panic!("whoever is told must not panic"));
+    let (other, other_updates) = order(request(2, 40), 1);
+    service.submit(vec![fatal, other]).expect("both may wait");
+    assert!(matches!(end(&other_updates), Err(Error::Service { .. })));
+    assert!(updates.recv().is_err());
+    assert!(matches!(ask(&service, request(1, 5), 1), Err(Error::Service { .. })));
+}
+
+#[test]
+fn a_model_that_cannot_be_prepared_fails_each_request_alone() {
+    let prepare = |_: Room| panic!("there is no such model");
+    let more = |_: &[&Request], had: Option<Room>| if had.is_none() { Some(ROOM) } else { None };
+    let rooms = Rooms { prepare: Box::new(prepare), more: Box::new(more) };
+    let service = Service::start(rooms, QueueLimits::default()).expect("it starts");
+    for _ in 0..2 {
+        let error = ask(&service, request(1, 5), 1).expect_err("it panics").to_string();
+        assert!(error.contains("there is no such model"), "{error}");
+    }
+}
+
+#[test]
 fn what_can_never_be_answered_fails_alone() {
     let model = model();
     let service = service(&model, QueueLimits::default());
