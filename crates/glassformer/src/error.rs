@@ -166,6 +166,7 @@ fn hub(error: &glassformer_hub::Error) -> ErrorKind {
         | Error::NoWeights { .. } => ErrorKind::NotFound,
         Error::Corrupt { .. } => ErrorKind::Damaged,
         Error::Gated { .. }
+        | Error::NotAsked { .. }
         | Error::Token { .. }
         | Error::Listing { .. }
         | Error::Busy { .. }

@@ -43,6 +43,15 @@ pub enum Error {
         hint: String,
     },
 
+    /// The cache holds a model, and the hub cannot be asked for a newer state of it.
+    #[error("{name} is in {}, and HF_HUB_OFFLINE keeps the hub from being asked for a newer state; unset it, or use the model as it is", .cache.display())]
+    NotAsked {
+        /// The model.
+        name: String,
+        /// The cache.
+        cache: PathBuf,
+    },
+
     /// The cache holds a part of a model, and nothing more can be fetched.
     #[error("{name} is not complete in {}: {missing} is missing, and HF_HUB_OFFLINE is set; unset it and run `glassformer pull {name}`", .cache.display())]
     Incomplete {

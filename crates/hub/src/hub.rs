@@ -109,17 +109,26 @@ impl Hub {
     /// If the hub cannot be asked or has no such model, or a file cannot be fetched.
     pub fn pull(&self, name: &Name, watch: &Watch<'_>) -> Result<Pulled, Error> {
         if self.settings().network == Network::Offline {
-            return Err(Error::Offline {
-                name: name.to_string(),
-                cache: self.settings().cache.clone(),
-                hint: self.hint(name, &format!("unset it and run `glassformer pull {name}`")),
-            });
+            return Err(self.offline(name)?);
         }
         let listing = self.listing(name, watch).map_err(|error| self.with_near(name, error))?;
         let pulled = self.complete(name, &listing, watch)?;
         // Last, so that an update that is broken off leaves the old state in use.
         self.repo(name).set_commit(name.revision(), &pulled.commit)?;
         Ok(pulled)
+    }
+
+    /// Why nothing can be fetched without a network: what is there already cannot be brought up to date either.
+    fn offline(&self, name: &Name) -> Result<Error, Error> {
+        let (cache, id) = (self.settings().cache.clone(), name.to_string());
+        Ok(match self.cached(name)? {
+            Cached::Whole(_) | Cached::Unchecked { .. } => Error::NotAsked { name: id, cache },
+            Cached::Part(missing) => Error::Incomplete { name: id, cache, missing },
+            Cached::Nothing => {
+                let hint = self.hint(name, &format!("unset it and run `glassformer pull {name}`"));
+                Error::Offline { name: id, cache, hint }
+            }
+        })
     }
 
     fn repo(&self, name: &Name) -> Repo {

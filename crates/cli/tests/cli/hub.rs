@@ -206,6 +206,9 @@ fn pull_list_and_remove_go_through_a_model_s_life() {
     assert_eq!(model["revisions"][0]["refs"][0], "main");
     assert_eq!(model["revisions"][0]["files"].as_array().unwrap().len(), 4);
 
+    // It was said not to be in the cache, in which it was.
+    world.offline(&["pull", "org/name"]).refused_with("org/name is in ", "use the model as it is");
+
     world.run(&["remove", "org/name"]).refused_with("nobody is there to be asked", "--yes");
     world.run(&["remove", "org/nam", "--yes"]).refused_with("org/nam is not in", "did you mean org/name?");
     world.run(&["remove", "../..", "--yes"]).refused_with("is not the name of a model", "write org/name");
