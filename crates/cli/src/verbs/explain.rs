@@ -1,6 +1,6 @@
 //! `glassformer explain`: a text followed through any model, or the worked example, replayed.
 
-use glassformer::explain::{Detail, Follow, Followed, Terminal, Walkthrough, json, worked_example};
+use glassformer::explain::{Detail, Follow, Followed, Lang, Terminal, Walkthrough, json, worked_example};
 use glassformer::formula::Head;
 use glassformer::{TextEncoder, TextGenerator, families, tasks};
 
@@ -19,13 +19,25 @@ pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
         let write = if args.errata { json::errata } else { json::render };
         return result(&(write(&walkthrough).map_err(faulty)? + "\n"));
     }
-    let terminal = Terminal {
-        lang: language(args.lang.unwrap_or(console.settings().lang.value)),
-        paint: console.result_paint(),
-        width: width(),
-    };
+    let terminal = Terminal { lang: spoken(args, console), paint: console.result_paint(), width: width() };
     let text = if args.errata { terminal.errata(&walkthrough) } else { terminal.render(&walkthrough) };
     if args.no_pager { result(&text) } else { pager::show(&text) }
+}
+
+/// The language in which all is told.
+fn spoken(args: &Explain, console: &Console) -> Lang {
+    language(args.lang.unwrap_or(console.settings().lang.value))
+}
+
+/// What is said where an answer goes on after what was followed of it.
+fn unfinished(count: usize, lang: Lang) -> String {
+    match (lang, count) {
+        (Lang::English, 1) => "the answer goes on after 1 token; --max-new-tokens tells more".to_owned(),
+        (Lang::English, _) => format!("the answer goes on after {count} tokens; --max-new-tokens tells more"),
+        (Lang::Chinese, _) => {
+            format!("答案在 {count} 个词元之后还没有结束；用 --max-new-tokens 可以看到更多")
+        }
+    }
 }
 
 /// What the model makes of the text, and how.
@@ -51,8 +63,7 @@ fn follow(args: &Explain, text: &str, console: &Console) -> Result<Walkthrough, 
         Opened::TextGenerator(generator) => {
             let Followed { walkthrough, goes_on } = follow.written(&generator, &*backend)?;
             if let Some(count) = goes_on {
-                console
-                    .note(&format!("the answer goes on after {count} tokens; --max-new-tokens tells more"));
+                console.note(&unfinished(count, spoken(args, console)));
             }
             walkthrough
         }

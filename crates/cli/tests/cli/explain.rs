@@ -133,6 +133,25 @@ fn what_reads_is_followed_to_its_blanks_classes_tags_and_answers() {
     has(&answer, &["start  10 cat  ←", "end    15 .    ←", "Start and end are chosen together"]);
 }
 
+/// `--lang zh` said this in English, and in English it said "1 tokens".
+#[test]
+fn that_an_answer_goes_on_is_said_in_the_language_of_the_rest() {
+    let story = format!("{}/../../fixtures/tasks/story", env!("CARGO_MANIFEST_DIR"));
+    let said = |args: &[&str]| run(&[&["explain", "--model", &story, "Once upon a time"], args].concat()).err;
+    let one = said(&["--max-new-tokens", "1"]);
+    assert!(one.contains("the answer goes on after 1 token;"), "{one}");
+    let chinese = said(&["--max-new-tokens", "2", "--lang", "zh"]);
+    assert!(chinese.contains("答案在 2 个词元之后还没有结束"), "{chinese}");
+}
+
+/// Errata alone spoke of "the document" without a word about which.
+#[test]
+fn errata_say_which_document_they_are_about() {
+    let text = run(&["explain", "--errata"]).ok();
+    assert!(text.contains("The document is a Chinese introduction to the Transformer"), "{text}");
+    assert!(run(&["explain", "--errata", "--lang", "zh"]).ok().contains("“文档”指一篇介绍"));
+}
+
 /// It once followed the most likely tokens where `translate` takes the best of several beams.
 #[test]
 fn the_answer_is_that_of_the_usual_search() {

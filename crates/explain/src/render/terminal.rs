@@ -30,7 +30,14 @@ impl Terminal {
     /// What the text got wrong, alone.
     pub fn errata(&self, walkthrough: &Walkthrough) -> String {
         let title = self.ink(Ink::Chapter, walkthrough.title.get(self.lang));
-        format!("{title}\n\n{}\n", self.errata_lines(walkthrough).join("\n"))
+        let meant = self.say(
+            "The document is a Chinese introduction to the Transformer, which works this example out by hand.",
+            "“文档”指一篇介绍 Transformer 的中文文档，其中手算了这个例子。",
+        );
+        let mut lines = self.indented(meant, INDENT);
+        lines.push(String::new());
+        lines.extend(self.errata_lines(walkthrough));
+        format!("{title}\n\n{}\n", lines.join("\n"))
     }
 
     fn errata_lines(&self, walkthrough: &Walkthrough) -> Vec<String> {
