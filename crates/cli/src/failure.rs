@@ -149,7 +149,7 @@ impl From<families::Error> for Failure {
                 let known = families::known().collect::<Vec<_>>().join(", ");
                 Self::new(error.to_string(), format!("known: {known}"))
             }
-            families::Error::Unread(_) => Self::plain(&error),
+            families::Error::Unread(_) | families::Error::Options { .. } => Self::plain(&error),
             families::Error::Write { path, source } => of_file("write", &path, &source),
             families::Error::File { .. } => Self::split(&error, "fetch the file again, or check its path"),
             error => Self::new(error.to_string(), BELONGS),

@@ -77,17 +77,10 @@ pub(crate) fn encoder(config: &Config, position: Position, norm: Norm) -> Result
 
 /// The error for a head that this family does not have.
 pub(crate) fn unknown_head(family: &str, other: &str) -> Error {
-    let nearest = [
-        "Model",
-        "ForMaskedLM",
-        "ForSequenceClassification",
-        "ForTokenClassification",
-        "ForQuestionAnswering",
-    ];
-    let nearest = nearest.into_iter().map(|end| format!("{family}{end}"));
-    let alike = |name: &String| other != name && other.ends_with(&name[family.len()..]);
-    let nearest = nearest.into_iter().find(alike).unwrap_or_else(|| format!("{family}Model"));
-    Error::Unknown { name: other.to_owned(), nearest: Some(nearest) }
+    let heads = ["MaskedLM", "SequenceClassification", "TokenClassification"];
+    let heads = heads.map(|head| format!("{family}For{head}")).join(", ");
+    let why = format!("is {other:?}, and should be {family}Model, {heads} or {family}ForQuestionAnswering");
+    Error::Key { key: "architectures".into(), why }
 }
 
 /// Where the tensors of this family are.

@@ -94,6 +94,7 @@ const GROUPS: &[Group] = &[
         "_attn_implementation_autoset",
         "_attn_implementation_internal",
         "_experts_implementation",
+        "_flash_attn_2_enabled",
         "_experts_implementation_internal",
         "_output_attentions",
         "attn_implementation",
@@ -211,6 +212,8 @@ const GROUPS: &[Group] = &[
     ]),
     // Sizes that many configurations have and some families do not read.
     always(&["max_position_embeddings", "n_positions", "num_hidden_layers", "vocab_size"]),
+    // What the first versions called `vocab_size` in code, beside which it lies in files.
+    always(&["vocab_size_or_config_json_file"]),
     within(&["albert"], &["down_scale_factor", "gap_size", "net_structure_type", "num_memory_blocks"]),
     within(&["distilbert"], &["sinusoidal_pos_embds"]), // the table is in the file either way
     within(&["gpt2"], &["n_ctx"]),

@@ -110,10 +110,8 @@ fn turns(config: &Config, kind: &str, old: &str, default: f64) -> Result<Rotary,
             why: format!("is {name}, not default"),
         });
     }
-    let base = match listed.and_then(|one| one.get("rope_theta")).and_then(Value::as_f64) {
-        Some(base) => base,
-        None => config.float_or(old, default)?,
-    };
+    let old = config.float_or(old, default)?; // where both say something, the list counts
+    let base = listed.and_then(|one| one.get("rope_theta")).and_then(Value::as_f64).unwrap_or(old);
     Ok(Rotary { base, size: None, layout: Pairing::Halves, scaling: Scaling::None })
 }
 

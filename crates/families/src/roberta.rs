@@ -67,7 +67,8 @@ pub(crate) fn headed(
         _ if name.ends_with("ForTokenClassification") => (None, Head::Tags { count: labels, dense: None }),
         _ if name.ends_with("ForQuestionAnswering") => (None, Head::Spans),
         _ if name.is_empty() || name.ends_with("Model") => (pooler, Head::Rows),
-        other => return Err(unknown_head("Roberta", other)),
+        // All that are built like RoBERTa come here, each with a name of its own.
+        other => return Err(unknown_head(other.split("For").next().unwrap_or(other), other)),
     };
     let formula = Formula { source: Some(Side { input: input(tokens), stack }), target: None, pooler, head };
     let mut family = Family::new(formula, rules());

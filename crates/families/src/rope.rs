@@ -15,6 +15,10 @@ pub(crate) fn parameters(config: &Config) -> Option<&Value> {
 /// The rotary position of `config`: of `base` where the parameters have none; `size` if only a part of each head turns.
 pub(crate) fn rotary(config: &Config, base: f64, size: Option<usize>) -> Result<Rotary, Error> {
     let parameters = parameters(config);
+    if let Some(other) = parameters.filter(|parameters| !parameters.is_object()) {
+        let why = format!("is {other}, and should be an object");
+        return Err(Error::Key { key: "rope_scaling".into(), why });
+    }
     let number = |key: &str| parameters.and_then(|p| p.get(key)).and_then(Value::as_f64);
     let longest = longest(config)?;
     // Beside the parameters it counts more than within.

@@ -29,10 +29,8 @@ pub(crate) fn transfo_xl(config: &Config) -> Result<Family, Error> {
         "TransfoXLModel" => Head::Rows,
         "TransfoXLLMHeadModel" | "" => Head::Adaptive { clusters, tied },
         other => {
-            return Err(Error::Unknown {
-                name: other.to_owned(),
-                nearest: Some("TransfoXLLMHeadModel".into()),
-            });
+            let why = format!("is {other:?}, and should be TransfoXLModel or TransfoXLLMHeadModel");
+            return Err(Error::Key { key: "architectures".into(), why });
         }
     };
     let mut family = Family::new(Formula { source: None, target: Some(side), pooler: None, head }, rules);

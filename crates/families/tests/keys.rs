@@ -36,6 +36,9 @@ fn keys_that_say_what_a_family_does_anyway_are_understood() {
         ("marian", json!({"static_position_embeddings": true, "force_bos_token_to_be_generated": false})),
         ("longformer", json!({"attention_mode": "longformer", "ignore_attention_mask": false})),
         ("qwen2", json!({"use_mrope": false})),
+        // Old keys beside new ones, which count more.
+        ("modernbert-mlm", json!({"global_rope_theta": 5.0, "local_rope_theta": 7.0})),
+        ("gpt2", json!({"vocab_size_or_config_json_file": 3, "_flash_attn_2_enabled": true})),
         ("modernbert-mlm", json!({"layer_norm_eps": 1e-3, "position_embedding_type": "absolute"})),
         // What other programs write into configurations: converters, trainers, browsers.
         ("llama", json!({"is_llama_config": true, "rope_interleaved": false, "max_sequence_length": 9})),
@@ -83,6 +86,13 @@ fn keys_that_say_what_a_family_does_not_do_are_refused() {
 }
 
 /// The model was silently another: M2M100 had GELU and embeddings as they are, Mistral saw all, and ALBERT had BERT's GELU.
+/// A number was passed over, and the model ran without any scaling.
+#[test]
+fn rotary_parameters_that_are_no_object_are_refused() {
+    let error = with("llama", &json!({"rope_scaling": 5})).expect_err("it is a number");
+    assert_eq!(error, "config.json: rope_scaling is 5, and should be an object");
+}
+
 #[test]
 fn keys_that_are_missing_mean_what_the_reference_takes() {
     let cases = [

@@ -23,6 +23,23 @@ fn a_name_is_suggested_only_where_it_is_near() {
     }
 }
 
+/// The nearest known name of `WhisperModel` was said to be `BertModel`, and that of a head of MPNet `RobertaModel`.
+#[test]
+fn a_head_that_a_family_does_not_have_is_answered_with_those_that_it_has() {
+    let refused = |kind: &str, head: &str| {
+        let config = json!({"model_type": kind, "architectures": [head]});
+        Layout::of_config(config.as_object().cloned().expect("it is one")).expect_err(head).to_string()
+    };
+    let bert = refused("bert", "WhisperModel");
+    assert!(!bert.contains("nearest"), "{bert}");
+    assert!(
+        bert.contains("architectures is \"WhisperModel\", and should be BertModel, BertForMaskedLM, "),
+        "{bert}"
+    );
+    let mpnet = refused("mpnet", "MPNetForMultipleChoice");
+    assert!(mpnet.contains("should be MPNetModel, MPNetForMaskedLM, "), "{mpnet}");
+}
+
 #[test]
 fn a_configuration_that_names_no_architecture_says_so() {
     let error = Layout::of_config(Map::new()).expect_err("it names none").to_string();
