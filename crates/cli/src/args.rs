@@ -85,6 +85,7 @@ pub const MOST_THREADS: usize = 1024;
 
 /// What every verb understands. What is not given is as [`crate::settings`] say.
 #[derive(clap::Args)]
+#[command(next_help_heading = "Options of every command")]
 pub struct Globals {
     /// How many threads compute; all cores if not given
     #[arg(long, global = true, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=MOST_THREADS as i64))]

@@ -19,6 +19,7 @@ mod prompt;
 mod settings;
 mod staging;
 mod texts;
+mod values;
 mod verbs;
 mod version;
 mod wrap;
@@ -50,6 +51,9 @@ fn main() -> ExitCode {
             return tell(console::result(&version::details()));
         }
         Err(stop) => {
+            if let Some(failure) = values::wrong(&stop) {
+                return tell(Err(failure));
+            }
             // Help and version go to stdout and are no failure. A closed pipe is nobody's mistake.
             let _ = stop.print();
             return if stop.use_stderr() { ExitCode::from(failure::USAGE) } else { ExitCode::SUCCESS };

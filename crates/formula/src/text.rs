@@ -61,7 +61,7 @@ impl Formula {
     ///
     /// Where the text is not TOML, has an unknown key, or describes something that cannot work.
     pub fn from_toml(text: &str) -> Result<Self, TextError> {
-        read(toml::from_str(text).map_err(|error| TextError::Toml(error.to_string())))
+        read(toml::from_str(text).map_err(|error| TextError::Toml(in_words(&error.to_string()))))
     }
 
     /// Writes the formula as TOML.
@@ -80,7 +80,7 @@ impl Formula {
     ///
     /// Where the text is not JSON, has an unknown key, or describes something that cannot work.
     pub fn from_json(text: &str) -> Result<Self, TextError> {
-        read(serde_json::from_str(text).map_err(|error| TextError::Json(error.to_string())))
+        read(serde_json::from_str(text).map_err(|error| TextError::Json(in_words(&error.to_string()))))
     }
 
     /// Writes the formula as JSON.
@@ -92,6 +92,20 @@ impl Formula {
         self.check()?;
         serde_json::to_string_pretty(self).map_err(|error| TextError::Json(error.to_string()))
     }
+}
+
+/// What a parser says, without the names of this program's types.
+fn in_words(message: &str) -> String {
+    let Some((before, wanted)) = message.rsplit_once(", expected ") else { return message.to_owned() };
+    let end = wanted.find(" at line ").unwrap_or(wanted.trim_end().len());
+    let (wanted, after) = wanted.split_at(end);
+    let wanted = match wanted {
+        "usize" | "u32" | "u64" => "a whole number",
+        "f32" | "f64" => "a number",
+        _ if wanted.starts_with("struct ") => "an object",
+        _ => wanted,
+    };
+    format!("{before}, expected {wanted}{after}")
 }
 
 fn read(parsed: Result<Formula, TextError>) -> Result<Formula, TextError> {

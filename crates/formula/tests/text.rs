@@ -112,6 +112,24 @@ fn unknown_keys_are_named_with_their_place() {
     }
 }
 
+/// It said "expected usize" and "expected struct Side".
+#[test]
+fn a_wrong_value_is_told_without_the_names_of_types() {
+    for (text, wanted) in [
+        ("target.input.tokens.vocabulary = 1.5", "expected a whole number"),
+        ("pooler.dense.norm.rms.epsilon = 'x'", "expected a number"),
+        ("source = 5", "expected an object"),
+        ("head.words = 5", "expected an object"),
+        ("head.words.tied = 5", "expected a boolean"),
+        ("{\"source\": 5}", "expected an object at line 1 column 12"),
+    ] {
+        let read = if text.starts_with('{') { Formula::from_json(text) } else { Formula::from_toml(text) };
+        let error = read.expect_err(text).to_string();
+        assert!(error.contains(wanted), "{error}");
+        assert!(!["struct", "usize", "f32"].iter().any(|name| error.contains(name)), "{error}");
+    }
+}
+
 #[test]
 fn a_formula_that_cannot_work_is_not_written() {
     let sizes = Original {

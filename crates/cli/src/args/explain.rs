@@ -26,7 +26,8 @@ pub struct Explain {
     /// The second text of a pair: the context of a question, a hypothesis
     #[arg(value_name = "SECOND")]
     pub second: Option<String>,
-    /// The model: a folder, or a .gguf file; if not given, en-zh, the translator that is part of this program
+    /// The model: a folder, a .gguf file, or a name of a hub such as org/name; if not given, en-zh, the translator that is part of
+    /// this program
     #[arg(long, value_name = "MODEL", requires = "text")]
     pub model: Option<PathBuf>,
     /// Every number of this layer, counted from 1

@@ -136,8 +136,10 @@ fn requests_that_make_no_sense_are_refused() {
     refuse(&decoder, &["--ids", ""]).refused_with("--ids lists no numbers", "--ids");
     refuse(&decoder, &["--ids", "5 17", "--max-new-tokens", "11"])
         .refused_with("12 positions", "--max-new-tokens 10 or less");
-    refuse(&decoder, &["--ids", "5", "--max-new-tokens", "0"]).refused("invalid value '0'");
-    refuse(&decoder, &["--ids", "5", "--max-new-tokens", "99999999999"]).refused("invalid value");
+    refuse(&decoder, &["--ids", "5", "--max-new-tokens", "0"])
+        .refused_with("--max-new-tokens is 0", "from 1 to 1048576");
+    refuse(&decoder, &["--ids", "5", "--max-new-tokens", "99999999999"])
+        .refused("--max-new-tokens is 99999999999");
     refuse(&decoder, &["--ids", "5", "--end", "-1"]).refused("-1");
     refuse(&decoder, &["--ids", "5", "--temperature", "NaN"]).refused_with("temperature is NaN", "above 0");
     refuse(&decoder, &["--ids", "5", "--temperature", "-1"]).refused_with("temperature is -1", "above 0");

@@ -215,8 +215,18 @@ fn wrong_usage_is_refused_before_anything_runs() {
     run(&["explain", "--frobnicate"]).refused("unexpected argument '--frobnicate'");
     run(&["explain", "--color", "mauve"]).refused("invalid value 'mauve'");
     run(&["explain", "-q", "-v"]).refused("cannot be used with");
+}
+
+/// It was "invalid digit found in string", "number would be zero for non-zero type" and "0 is not in 1..=1024".
+#[test]
+fn a_number_that_a_flag_does_not_take_is_refused_in_plain_words() {
     finish(Command::new(env!("CARGO_BIN_EXE_glassformer")).args(["explain", "--threads", "0"]))
-        .refused("invalid value '0'");
+        .refused_with("--threads is 0", "it takes a whole number from 1 to 1024");
+    run(&["explain", "--layer", "0", "x"]).refused_with("--layer is 0", "it takes a whole number from 1 on");
+    run(&["generate", "--beams", "1.5", "x"]).refused_with("--beams is 1.5", "it takes a whole number");
+    run(&["generate", "--temperature", "hot", "x"]).refused_with("--temperature is hot", "it takes a number");
+    run(&["generate", "--seed", "99999999999999999999", "x"])
+        .refused_with("--seed is 99999999999999999999", "it takes no number so large");
 }
 
 #[test]
