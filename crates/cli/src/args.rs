@@ -38,13 +38,13 @@ pub use write::{Chat, Score, Split, Summarize, Translate};
 
 const EXAMPLES: &str = "\
 Examples:
-  glassformer translate \"The cat sat\"                    English into Chinese, with the model of this program
-  glassformer translate --model FOLDER \"今天天气很好。\"     a folder from a model hub, as it is
-  glassformer chat model.gguf                            a conversation on the terminal
-  glassformer embed --model FOLDER --file texts.txt      vectors of texts, a line each
-  glassformer show FOLDER                                what a model is, and what it can do
-  glassformer explain \"The cat sat\"                      every number from the words to their translation
-  glassformer formula --name original                    a Transformer as one formula
+  glassformer translate \"The cat sat\"              English into Chinese
+  glassformer translate --model FOLDER \"今天天气很好。\"
+  glassformer chat org/name                        fetch a model, and talk
+  glassformer embed --model FOLDER --file t.txt    vectors of texts
+  glassformer show FOLDER                          what a model is and can do
+  glassformer explain \"The cat sat\"                how that came about
+  glassformer formula --name original              a Transformer as one formula
 ";
 
 const FORMULA: &str = "\

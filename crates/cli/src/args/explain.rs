@@ -7,14 +7,14 @@ use clap::ValueEnum;
 
 pub const EXPLAIN: &str = "\
 Examples:
-  glassformer explain \"The cat sat\"                     one screen: tokens, who looks at whom, what each word was chosen from
-  glassformer explain --layer 1 --head 2 \"The cat sat\"  every number of one head
-  glassformer explain --step 1 \"The cat sat\"            how the first word was written
+  glassformer explain \"The cat sat\"                       one screen
+  glassformer explain --layer 1 --head 2 \"The cat sat\"    all numbers of a head
+  glassformer explain --step 1 \"The cat sat\"              how a word is written
   glassformer explain --model FOLDER --max-new-tokens 3 \"Once upon a time\"
   glassformer explain --model FOLDER \"The cat [MASK] on the mat.\"
-  glassformer explain --model FOLDER \"Where did the cat sit?\" \"The cat sat on the mat.\"
-  glassformer explain --lang zh                         a translation worked out by hand, and what is wrong in it
-  glassformer explain --errata --json
+  glassformer explain --model FOLDER \"Where did it sit?\" \"It sat on the mat.\"
+  glassformer explain --lang zh          a translation worked out by hand
+  glassformer explain --errata --json    what is wrong in it
 ";
 
 #[derive(clap::Args)]

@@ -2,12 +2,16 @@
 
 pub const PULL: &str = "\
 Examples:
-  glassformer pull HuggingFaceTB/SmolLM2-135M-Instruct       what the model needs, into the cache of Hugging Face's tools
-  glassformer pull org/name:Q4_K_M                           one .gguf file, by its name or a part of it
-  glassformer pull org/name@v1.0                             a branch, tag or commit
+  glassformer pull HuggingFaceTB/SmolLM2-135M-Instruct    what the model needs
+  glassformer pull org/name:Q4_K_M      a .gguf file, by a part of its name
+  glassformer pull org/name@v1.0        a branch, tag or commit
 
-Environment: HF_HOME or HF_HUB_CACHE (the cache), HF_TOKEN (for gated and private models), HF_ENDPOINT (another hub),
-HF_HUB_OFFLINE=1 (only the cache), HTTPS_PROXY and NO_PROXY, SSL_CERT_FILE (certificates of a company)
+Environment:
+  HF_HOME or HF_HUB_CACHE    the cache, which Hugging Face's tools use too
+  HF_TOKEN                   for gated and private models
+  HF_ENDPOINT                another hub
+  HF_HUB_OFFLINE=1           only the cache
+  HTTPS_PROXY, NO_PROXY, SSL_CERT_FILE (certificates of a company)
 ";
 
 pub const LIST: &str = "\

@@ -10,9 +10,9 @@ use crate::texts::Texts;
 
 pub const TRANSLATE: &str = "\
 Examples:
-  glassformer translate \"The cat sat\"                    English into Chinese, with the model of this program
+  glassformer translate \"The cat sat\"    English into Chinese, without --model
   glassformer translate --model FOLDER \"今天天气很好。\"
-  glassformer translate --model FOLDER --from en --to zh-Hant --file book.txt > book.zh.txt
+  glassformer translate --model FOLDER --from en --to zh < book.txt > book.zh
   glassformer translate --model FOLDER --beams 4 --json < sentences.txt
 ";
 
@@ -25,7 +25,8 @@ Examples:
 pub const CHAT: &str = "\
 Examples:
   glassformer chat model.gguf
-  glassformer chat model.gguf --system \"You answer in one sentence.\" \"What is a Transformer?\"
+  glassformer chat org/name                 a model of a hub, fetched first
+  glassformer chat model.gguf --system \"Be brief.\" \"What is a Transformer?\"
 ";
 
 pub const SCORE: &str = "\

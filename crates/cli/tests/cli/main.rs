@@ -26,6 +26,7 @@ use std::process::{Command, Stdio};
 
 use glassformer::formula::named::{self, Original, Size};
 use glassformer::{Formula, Model};
+use unicode_width::UnicodeWidthStr as _;
 
 /// What a run left behind.
 struct Ran {
@@ -207,6 +208,17 @@ fn a_model_among_the_texts_is_pointed_out() {
     run(&["generate", &story, "The cat"])
         .refused_with("there is no model", &format!("write --model {story}"));
     run(&["generate", "The cat"]).refused_with("there is no model", "a name of a hub");
+}
+
+/// The first lines that anyone sees were longer than a terminal, and broke within words.
+#[test]
+fn first_examples_fit_on_a_terminal() {
+    for verb in [&[][..], &["translate"], &["chat"], &["explain"], &["pull"]] {
+        let help = run(&[verb, &["--help"]].concat()).ok();
+        for line in help.lines().skip(1).take_while(|line| !line.is_empty()) {
+            assert!(line.starts_with("  glassformer ") && line.width() < 80, "{verb:?}: {line}");
+        }
+    }
 }
 
 #[test]

@@ -177,6 +177,16 @@ fn guidance_leads_away_from_what_is_not_wanted() {
     ids(&["--negative", "50"]).refused_with("changes nothing", "guidance");
 }
 
+/// Its hint was to check `config.json`, and what to do stood in the message.
+#[test]
+fn an_unknown_key_of_generation_is_told_with_what_to_do() {
+    let here = changed("results_surprise", "story", "generation_config.json", &json!({"surprise": 1}));
+    run(&["generate", "--model", &here, "The cat"]).refused_with(
+        "generation_config.json: surprise not understood, and may change the results",
+        "update Glassformer or report it",
+    );
+}
+
 #[test]
 fn guidance_that_means_nothing_is_refused() {
     let (story, languages) = (model("story"), model("languages"));
