@@ -4,7 +4,8 @@ use std::ops::ControlFlow;
 
 use glassformer_tokens::Conversation;
 
-use crate::text_generator::{bare, new_owner};
+use crate::text_generator::bare;
+use crate::writing::new_owner;
 use crate::{Error, Generate, GeneratedText, TextGenerator};
 
 /// A conversation. What was said is kept, and each answer is given to all of it; the model reads only what is new.

@@ -83,6 +83,18 @@ impl TextEncoder {
         Ok(results)
     }
 
+    /// What the model says of every class of every input, before any function.
+    ///
+    /// # Errors
+    /// As [`TextEncoder::classify`].
+    pub fn class_scores(&self, inputs: &[Input<'_>], long: Long) -> Result<Vec<Vec<f32>>, Error> {
+        self.needs("classify", "a head for classes", |head| matches!(head, Head::Classes { .. }))?;
+        let encodings = self.encode(inputs, long, self.longest())?;
+        let mut scores = Vec::with_capacity(inputs.len());
+        self.run(&encodings, "logits", |_| Asked::All, |_, logits| scores.push(logits.to_vec()))?;
+        Ok(scores)
+    }
+
     /// What the scores of the model's classes mean.
     ///
     /// # Errors

@@ -62,6 +62,26 @@ impl TextEncoder {
         Ok(vectors)
     }
 
+    /// What the model makes of each token of each text, special ones included, before any pooling.
+    ///
+    /// # Errors
+    /// If a text is too long.
+    pub fn rows(&self, texts: &[impl AsRef<str>], long: Long) -> Result<Vec<Vec<Vec<f32>>>, Error> {
+        let inputs: Vec<Input<'_>> = texts.iter().map(|text| Input::One(text.as_ref())).collect();
+        let encodings = self.encode(&inputs, long, self.longest())?;
+        let mut rows = Vec::with_capacity(texts.len());
+        self.run(
+            &encodings,
+            "hidden",
+            |_| Asked::All,
+            |text, numbers| {
+                let width = numbers.len() / encodings[text].len().max(1);
+                rows.push(numbers.chunks_exact(width.max(1)).map(<[f32]>::to_vec).collect());
+            },
+        )?;
+        Ok(rows)
+    }
+
     /// `text` as a model of sentences reads it unless it is told otherwise: behind its usual prompt.
     ///
     /// # Errors

@@ -43,6 +43,7 @@ mod tag;
 mod text_encoder;
 mod text_generator;
 mod translate;
+mod writing;
 
 pub use answer::{Answer, Found, Unanswerable};
 pub use card::{Card, PartSize, Stored, TaskNeeds, WeightMemory};
@@ -61,5 +62,6 @@ pub use runs::EncoderLoad;
 pub use service::{More, Order, Prepare, QueueLimits, Rooms, Service, ServiceLoad, Ticket, Update};
 pub use tag::{Entity, Merge, Tag};
 pub use text_encoder::{TextEncoder, question_rows};
-pub use text_generator::{Files, Generate, GeneratedText, Tell, TextGenerator, TextStream, silent};
-pub use translate::{Split, Translate};
+pub use text_generator::{Files, Generate, GeneratedText, Reserve, Tell, TextGenerator, silent};
+pub use translate::{Split, Translate, Translation};
+pub use writing::{Caller, News, TextStream, Wake, Writing};

@@ -4,6 +4,8 @@ use glassformer_engine::{Asked, Sequence};
 use glassformer_formula::Head;
 use glassformer_tokens::{Encoding, Special};
 
+use crate::score::best;
+use crate::text_encoder::vocabulary;
 use crate::{Error, Input, Long, TextEncoder};
 
 /// How likely a text is.
@@ -13,6 +15,8 @@ pub struct Likelihood {
     pub tokens: Vec<ScoredToken>,
     /// The sum of the logarithms.
     pub total: f64,
+    /// The likeliest tokens at the place of each, with theirs, where they were asked for.
+    pub others: Vec<Vec<(u32, f32)>>,
 }
 
 /// A token that was scored.
@@ -37,6 +41,13 @@ struct Question {
     text: usize,
     place: usize,
     token: u32,
+}
+
+/// What the model says of a row.
+struct Answered {
+    place: usize,
+    logprob: f32,
+    others: Vec<(u32, f32)>,
 }
 
 /// What has to run to score texts.
@@ -69,26 +80,35 @@ impl TextEncoder {
         for (text, &input) in inputs.iter().enumerate() {
             asking.add(text, &input.into())?;
         }
-        let Asking { sequences, questions, tokens, .. } = asking;
-        let mut logs: Vec<Vec<(usize, f32)>> = inputs.iter().map(|_| Vec::new()).collect();
-        // An adaptive head gives logarithms of probabilities already.
-        let adaptive = matches!(self.checkpoint().model.formula().head, Head::Adaptive { .. });
-        self.run_sequences(&sequences, "logits", |index, logits| {
-            let width = logits.len() / questions[index].len().max(1);
-            for (row, question) in logits.chunks_exact(width.max(1)).zip(&questions[index]) {
-                let token = question.token as usize;
-                let log = if adaptive { row[token] } else { log_softmax(row, token) };
-                logs[question.text].push((question.place, log));
+        asking.answer(0)
+    }
+
+    /// How likely token ids are that a decoder alone reads: each but the first, given those before it; and at each place the `top`
+    /// likeliest.
+    ///
+    /// # Errors
+    /// If the model is no decoder, or there are too many tokens, fewer than two, or one that it does not know.
+    pub fn score_tokens(&self, texts: &[Vec<u32>], top: usize) -> Result<Vec<Likelihood>, Error> {
+        let words = |head: &Head| matches!(head, Head::Words { .. } | Head::Adaptive { .. });
+        self.needs("score", "a head for words", words)?;
+        let formula = self.checkpoint().model.formula();
+        if formula.source.is_some() {
+            return Err(Error::Head { task: "score tokens", needs: "a decoder alone", has: "an encoder" });
+        }
+        let (limit, known) = (self.longest().unwrap_or(usize::MAX), vocabulary(formula).unwrap_or(0));
+        let (sequences, questions, tokens) = (Vec::new(), Vec::new(), Vec::new());
+        let mut asking = Asking { encoder: self, long: Long::Refuse, sequences, questions, tokens };
+        for (text, ids) in texts.iter().enumerate() {
+            if ids.len() > limit {
+                return Err(Error::Long { text, tokens: ids.len(), limit });
             }
-        })?;
-        let likelihood = |(tokens, mut logs): (Vec<u32>, Vec<(usize, f32)>)| {
-            logs.sort_by_key(|(place, _)| *place);
-            let logs = logs.into_iter().map(|(_, log)| log);
-            let total = logs.clone().map(f64::from).sum();
-            let scored = |(id, logprob)| ScoredToken { id, logprob };
-            Likelihood { tokens: tokens.into_iter().zip(logs).map(scored).collect(), total }
-        };
-        Ok(tokens.into_iter().zip(logs).map(likelihood).collect())
+            if let Some(id) = ids.iter().find(|&&id| id as usize >= known) {
+                let what = format!("{id} is no id of the model's {known} tokens");
+                return Err(Error::Text { text, what, hint: "use ids of its vocabulary".to_owned() });
+            }
+            asking.tokens_of(text, ids)?;
+        }
+        asking.answer(top)
     }
 }
 
@@ -108,9 +128,39 @@ impl Asking<'_> {
         }
     }
 
+    /// Runs everything. At each place the `top` likeliest tokens are told, too.
+    fn answer(self, top: usize) -> Result<Vec<Likelihood>, Error> {
+        let Asking { encoder, sequences, questions, tokens, .. } = self;
+        let mut found: Vec<Vec<Answered>> = tokens.iter().map(|_| Vec::new()).collect();
+        // An adaptive head gives logarithms of probabilities already.
+        let adaptive = matches!(encoder.checkpoint().model.formula().head, Head::Adaptive { .. });
+        encoder.run_sequences(&sequences, "logits", |index, logits| {
+            let width = logits.len() / questions[index].len().max(1);
+            for (row, question) in logits.chunks_exact(width.max(1)).zip(&questions[index]) {
+                let log = |token: usize| if adaptive { row[token] } else { log_softmax(row, token) };
+                let others = if top > 0 { best(row, top) } else { Vec::new() };
+                let others = others.into_iter().map(|token| (token as u32, log(token))).collect();
+                let logprob = log(question.token as usize);
+                found[question.text].push(Answered { place: question.place, logprob, others });
+            }
+        })?;
+        let likelihood = |(tokens, mut found): (Vec<u32>, Vec<Answered>)| {
+            found.sort_by_key(|answered| answered.place);
+            let total = found.iter().map(|answered| f64::from(answered.logprob)).sum();
+            let scored = |(id, answered): (u32, &Answered)| ScoredToken { id, logprob: answered.logprob };
+            let scored = tokens.into_iter().zip(&found).map(scored).collect();
+            Likelihood { tokens: scored, total, others: found.into_iter().map(|one| one.others).collect() }
+        };
+        Ok(tokens.into_iter().zip(found).map(likelihood).collect())
+    }
+
     /// A decoder alone: each token, given those before it.
     fn continued(&mut self, text: usize, input: &Input<'_>) -> Result<(), Error> {
         let ids = self.encode(text, input)?.ids;
+        self.tokens_of(text, &ids)
+    }
+
+    fn tokens_of(&mut self, text: usize, ids: &[u32]) -> Result<(), Error> {
         let Some((_, scored)) = ids.split_first().filter(|(_, rest)| !rest.is_empty()) else {
             let what = "there is nothing to score in it".to_owned();
             return Err(Error::Text { text, what, hint: "give a text of two tokens or more".to_owned() });

@@ -117,7 +117,14 @@ impl Held {
     /// What was written before somebody broke it off.
     pub fn broken_off(&self) -> GeneratedText {
         let (text, ids) = (self.text.clone(), self.ids.clone());
-        GeneratedText { text, ids, score: None, finish: Finish::Stop, logprobs: Vec::new() }
+        GeneratedText {
+            text,
+            ids,
+            score: None,
+            finish: Finish::Stop,
+            logprobs: Vec::new(),
+            others: Vec::new(),
+        }
     }
 
     /// Everything that is held but the last `keep` bytes.

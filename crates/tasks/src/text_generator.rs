@@ -1,10 +1,7 @@
 //! A model that writes, with its tokenizer: text in, text out, piece by piece.
 
-use std::collections::VecDeque;
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 
 use glassformer_engine::{Decoding, Finish, Generated, Generator, Request, Room, Sampling};
@@ -14,9 +11,10 @@ use glassformer_tokens::{ChatTemplate, Special, Tokenizer};
 use glassformer_weights::Weights;
 
 use crate::decoding::decoding_of;
-use crate::service::{Order, QueueLimits, Rooms, Service, ServiceLoad, Ticket, Update};
+use crate::service::{QueueLimits, Rooms, Service, ServiceLoad};
 use crate::stop::{Held, StopTexts};
 use crate::text_encoder::longest;
+use crate::writing::{Caller, TextStream, Writing};
 use crate::{Error, Long};
 
 /// Sequences that are written at once: enough that a step is a matrix product, few enough that pages fit.
@@ -35,14 +33,17 @@ const ROUND_KEPT: usize = 2048;
 /// Sequences that there is room for at least, if the system has the memory: callers on other threads join.
 const AT_LEAST: usize = 8;
 
-/// A model that writes. Threads can share it: what they ask for runs together, on a thread of its own.
+/// A model that writes. Threads can share it: what they ask for runs together, on a thread of its own. A clone is the same one.
+#[derive(Clone)]
 pub struct TextGenerator {
     checkpoint: Arc<Checkpoint>,
     tokenizer: Arc<Tokenizer>,
-    template: Option<ChatTemplate>,
-    usual: Generate,
+    template: Option<Arc<ChatTemplate>>,
+    usual: Arc<Generate>,
     backend: Arc<dyn Backend>,
-    service: OnceLock<Service>,
+    service: Arc<OnceLock<Service>>,
+    /// What was set aside for many callers, where something was.
+    room: Arc<OnceLock<Room>>,
 }
 
 /// A model as part of a program: the files of a folder in Hugging Face layout.
@@ -58,6 +59,19 @@ pub struct Files {
     pub tokenizer_config: &'static str,
     /// `model.safetensors`, or its shards: the name and the bytes of each.
     pub weights: &'static [(&'static str, &'static [u8])],
+}
+
+/// What a generator sets aside for many callers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reserve {
+    /// Sequences that are written at once.
+    pub sequences: usize,
+    /// The longest text, prompt and answer together, where the model does not end before.
+    pub longest: usize,
+    /// Bytes for keys and values; requests wait where there are no more.
+    pub memory: usize,
+    /// How much may wait.
+    pub queue: QueueLimits,
 }
 
 /// How text is written. [`TextGenerator::default_options`] gives what the model's files say, to be changed: by its methods, or field by
@@ -118,7 +132,7 @@ impl Generate {
 }
 
 /// What was written.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct GeneratedText {
     /// The text, without the prompt and without what ended it.
     pub text: String,
@@ -130,6 +144,8 @@ pub struct GeneratedText {
     pub finish: Finish,
     /// The log-probability of each token, where that was asked for.
     pub logprobs: Vec<f32>,
+    /// The likeliest tokens at each place with theirs, where they were asked for.
+    pub others: Vec<Vec<(u32, f32)>>,
 }
 
 /// Told as text comes: which request, and the next piece of it. Breaking off ends that text.
@@ -191,9 +207,15 @@ impl TextGenerator {
         if decoding.max_new_tokens.is_none() && decoding.max_length.is_none() {
             decoding.max_new_tokens = Some(NEW_TOKENS);
         }
-        let usual = Generate { decoding, stop, ..Generate::default() };
-        let checkpoint = Arc::new(checkpoint);
-        Ok(Self { checkpoint, tokenizer, template, usual, backend, service: OnceLock::new() })
+        Ok(Self {
+            checkpoint: Arc::new(checkpoint),
+            tokenizer,
+            template: template.map(Arc::new),
+            usual: Arc::new(Generate { decoding, stop, ..Generate::default() }),
+            backend,
+            service: Arc::default(),
+            room: Arc::default(),
+        })
     }
 
     /// The model, and what its configuration says.
@@ -208,7 +230,7 @@ impl TextGenerator {
 
     /// Its chat templates, where it has some.
     pub fn template(&self) -> Option<&ChatTemplate> {
-        self.template.as_ref()
+        self.template.as_deref()
     }
 
     /// How many tokens it can read at once, special ones included, where there is a limit.
@@ -218,7 +240,7 @@ impl TextGenerator {
 
     /// How it writes unless told otherwise.
     pub fn default_options(&self) -> Generate {
-        self.usual.clone()
+        Generate::clone(&self.usual)
     }
 
     /// What its thread has to do, and has done.
@@ -246,7 +268,10 @@ impl TextGenerator {
     }
 
     /// Texts as tokens.
-    pub(crate) fn prompts(&self, texts: &[impl AsRef<str>]) -> Result<Vec<Vec<u32>>, Error> {
+    ///
+    /// # Errors
+    /// If there is nothing in one of them.
+    pub fn prompts(&self, texts: &[impl AsRef<str>]) -> Result<Vec<Vec<u32>>, Error> {
         let ids = |(text, prompt): (usize, _)| {
             let ids = self.tokenizer.encode(AsRef::<str>::as_ref(prompt), Special::Add)?.ids;
             if ids.is_empty() {
@@ -262,23 +287,31 @@ impl TextGenerator {
     ///
     /// # Errors
     /// If an option makes no sense, or the prompt is empty or too long.
-    pub fn stream(&self, prompt: impl AsRef<str>, options: &Generate) -> Result<TextStream<'_>, Error> {
-        let writing = Writing::new(self, self.prompts(&[prompt])?, options)?;
-        Ok(TextStream { writing, pieces: VecDeque::new() })
+    pub fn stream(&self, prompt: impl AsRef<str>, options: &Generate) -> Result<TextStream, Error> {
+        Ok(TextStream::new(self.begin(self.prompts(&[prompt])?, options, Caller::default())?))
     }
 
-    /// The same, from tokens.
+    /// Lets texts be written from tokens, while the caller does something else. Dropping what it gives ends the work.
+    ///
+    /// # Errors
+    /// If an option makes no sense, a prompt is empty or too long, or too much waits already.
+    pub fn begin(
+        &self,
+        prompts: Vec<Vec<u32>>,
+        options: &Generate,
+        caller: Caller,
+    ) -> Result<Writing, Error> {
+        Writing::new(self, prompts, options, caller)
+    }
+
+    /// Waits for all that is written from tokens.
     pub(crate) fn write(
         &self,
         prompts: Vec<Vec<u32>>,
         options: &Generate,
         tell: &mut Tell<'_>,
     ) -> Result<Vec<Vec<GeneratedText>>, Error> {
-        let mut writing = Writing::new(self, prompts, options)?;
-        while writing.left > 0 {
-            writing.next(tell)?;
-        }
-        Ok(std::mem::take(&mut writing.answers))
+        self.begin(prompts, options, Caller::default())?.finish(tell)
     }
 
     /// A request of the engine's for the tokens of text number `text`.
@@ -289,7 +322,10 @@ impl TextGenerator {
         options: &Generate,
     ) -> Result<Request, Error> {
         let mut decoding = options.decoding.clone();
-        let limit = self.longest();
+        let room = self.room.get();
+        let target = room.map_or(usize::MAX, |room| room.target);
+        let own = room.map(|room| if self.reads_source() { room.source } else { room.target });
+        let limit = self.longest().into_iter().chain(own).min();
         let tokens = ids.len();
         let too_long = |limit: usize| Error::Long { text, tokens, limit };
         let stopper: Option<Arc<dyn glassformer_engine::Stopper>> =
@@ -309,8 +345,9 @@ impl TextGenerator {
             let request = request.map_err(|error| of_text(error, text))?;
             let mut request = Request { stopper, owner: options.owner, ..request };
             // A text may always be as long as the model can write; asking for more is no mistake.
-            let target = self.checkpoint.model.formula().target.as_ref();
-            if let Some(limit) = target.and_then(|side| side.stack.position.count()) {
+            let side = self.checkpoint.model.formula().target.as_ref();
+            let positions = side.and_then(|side| side.stack.position.count());
+            if let Some(limit) = positions.into_iter().chain(room.map(|_| target)).min() {
                 let (decoding, begun) = (&mut request.decoding, request.prompt.len());
                 decoding.max_new_tokens =
                     decoding.max_new_tokens.map(|new| new.min(limit.saturating_sub(begun).max(1)));
@@ -365,12 +402,47 @@ impl TextGenerator {
     }
 
     /// The thread that writes for all callers.
-    fn service(&self) -> Result<&Service, Error> {
+    pub(crate) fn service(&self) -> Result<&Service, Error> {
         if let Some(service) = self.service.get() {
             return Ok(service);
         }
         let service = Service::start(self.rooms(), QueueLimits::default())?;
         Ok(self.service.get_or_init(|| service))
+    }
+
+    /// Sets memory aside for many callers, before anything is written. Without it there is as much as requests need, and all of them
+    /// wait while there is made more.
+    ///
+    /// # Errors
+    /// If there is not the memory for one text of that length, or something was written already.
+    pub fn reserve(&self, reserve: &Reserve) -> Result<Room, Error> {
+        let wrong =
+            |what: String, hint: &str| Err(Error::Option { option: "memory", what, hint: hint.to_owned() });
+        let longest = self.longest().unwrap_or(usize::MAX).min(reserve.longest);
+        let formula = self.checkpoint.model.formula();
+        let positions = formula.target.as_ref().and_then(|side| side.stack.position.count());
+        // What an encoder reads says nothing of how much is written.
+        let (source, target) = if self.reads_source() { (longest, reserve.longest) } else { (0, longest) };
+        let mut room = Room::new(1, source, target.min(positions.unwrap_or(usize::MAX)));
+        let one = Generator::new(&self.checkpoint.model, &*self.backend, room)?.bytes().max(1);
+        if one > reserve.memory {
+            let what =
+                format!("of {} bytes is less than the {one} of one text of {longest} tokens", reserve.memory);
+            return wrong(what, "allow shorter texts, or more memory");
+        }
+        let sequences = reserve.sequences.max(1);
+        let texts = (reserve.memory / one).min(sequences);
+        let pages = (room.pages * texts, room.source_pages * texts);
+        room = Room { pages: pages.0, source_pages: pages.1, ..Room::new(sequences, source, room.target) };
+        let generator = Generator::new(&self.checkpoint.model, &*self.backend, room)?;
+        let rooms = Rooms {
+            prepare: Box::new(move |_| Ok(generator.clone())),
+            more: Box::new(move |_, had| had.is_none().then_some(room)),
+        };
+        match self.service.set(Service::start(rooms, reserve.queue)?) {
+            Ok(()) => Ok(*self.room.get_or_init(|| room)),
+            Err(_) => wrong("is set aside too late".to_owned(), "reserve it before anything is written"),
+        }
     }
 
     /// Room as requests need it: more when larger ones come.
@@ -409,164 +481,30 @@ impl TextGenerator {
     }
 
     /// What turns the tokens after `prompt` into pieces of text.
-    fn held(&self, prompt: &[u32], stop: &[String]) -> Result<Held, Error> {
+    pub(crate) fn held(&self, prompt: &[u32], stop: &[String]) -> Result<Held, Error> {
         Held::after(&self.tokenizer, if self.reads_source() { &[] } else { prompt }, stop)
     }
 
     /// An output of the engine's as text.
-    fn written(&self, prompt: &[u32], output: Generated, stop: &[String]) -> Result<GeneratedText, Error> {
+    pub(crate) fn written(
+        &self,
+        prompt: &[u32],
+        output: Generated,
+        stop: &[String],
+    ) -> Result<GeneratedText, Error> {
         let mut held = self.held(prompt, stop)?;
         let mut text = String::new();
         for &id in &output.ids {
             text += &held.push(&self.tokenizer, id)?;
         }
         text += &held.rest(&self.tokenizer)?;
-        let Generated { ids, score, finish, logprobs, .. } = output;
-        Ok(GeneratedText { text, ids, score, finish, logprobs })
-    }
-}
-
-/// Texts that are being written. Dropping it cancels them.
-struct Writing<'g> {
-    generator: &'g TextGenerator,
-    stop: Vec<String>,
-    prompts: Vec<Vec<u32>>,
-    updates: Receiver<(usize, Update)>,
-    tickets: Vec<Ticket>,
-    /// What turns the tokens of each text into pieces of it.
-    held: Vec<Held>,
-    answers: Vec<Vec<GeneratedText>>,
-    /// Which texts are over.
-    over: Vec<bool>,
-    /// How many are not.
-    left: usize,
-}
-
-/// Callers so far: each is one of its own.
-static CALLERS: AtomicU64 = AtomicU64::new(0);
-
-/// A number that nobody else has, for [`Generate::owner`].
-pub(crate) fn new_owner() -> u64 {
-    CALLERS.fetch_add(1, Ordering::Relaxed)
-}
-
-impl<'g> Writing<'g> {
-    fn new(generator: &'g TextGenerator, prompts: Vec<Vec<u32>>, options: &Generate) -> Result<Self, Error> {
-        let request = |(text, ids)| generator.request(text, ids, options);
-        let requests: Vec<Request> =
-            prompts.into_iter().enumerate().map(request).collect::<Result<_, _>>()?;
-        let prompts: Vec<Vec<u32>> = requests.iter().map(|request| request.prompt.clone()).collect();
-        let held = prompts.iter().map(|ids| generator.held(ids, &options.stop)).collect::<Result<_, _>>()?;
-        let (sender, updates) = channel();
-        let key = new_owner();
-        let order = |(text, request)| {
-            let sender = sender.clone();
-            let tell = move |update| match sender.send((text, update)) {
-                Ok(()) => ControlFlow::Continue(()),
-                // Nobody listens any more.
-                Err(_) => ControlFlow::Break(()),
-            };
-            Order { request, key, deadline: None, tell: Box::new(tell) }
-        };
-        let orders = requests.into_iter().enumerate().map(order).collect();
-        let tickets = generator.service()?.submit(orders)?;
-        let (left, answers) = (prompts.len(), prompts.iter().map(|_| Vec::new()).collect());
-        let (stop, over) = (options.stop.clone(), vec![false; left]);
-        Ok(Self { generator, stop, prompts, updates, tickets, held, answers, over, left })
-    }
-
-    /// Waits for what comes next, and tells it.
-    fn next(&mut self, tell: &mut Tell<'_>) -> Result<(), Error> {
-        let Ok((text, update)) = self.updates.recv() else {
-            return Err(Error::Service { what: "has ended".to_owned() });
-        };
-        if self.over[text] {
-            return Ok(());
-        }
-        match update {
-            Update::Token { sequence: 0, token } => {
-                let piece = self.held[text].push(&self.generator.tokenizer, token.id)?;
-                if !piece.is_empty() && tell(text, &piece).is_break() {
-                    self.generator.service()?.cancel(self.tickets[text]);
-                    self.end(text, vec![self.held[text].broken_off()]);
-                }
-            }
-            Update::Token { .. } => {}
-            Update::Done(outputs) => {
-                let prompt = &self.prompts[text];
-                let written = |output| self.generator.written(prompt, output, &self.stop);
-                let answers = outputs.into_iter().map(written).collect::<Result<Vec<_>, _>>()?;
-                let rest = match answers.first() {
-                    // Which beam is the best is known only now, so nothing of it was told.
-                    Some(best) if self.held[text].is_empty() => best.text.clone(),
-                    Some(_) | None => self.held[text].rest(&self.generator.tokenizer)?,
-                };
-                self.end(text, answers);
-                if !rest.is_empty() {
-                    let _ = tell(text, &rest);
-                }
-            }
-            Update::Failed(Error::Engine(error)) => return Err(of_text(error, text)),
-            Update::Failed(error) => return Err(error),
-        }
-        Ok(())
-    }
-
-    fn end(&mut self, text: usize, answers: Vec<GeneratedText>) {
-        self.answers[text] = answers;
-        self.over[text] = true;
-        self.left -= 1;
-    }
-}
-
-impl Drop for Writing<'_> {
-    fn drop(&mut self) {
-        let Ok(service) = self.generator.service() else { return };
-        for (&ticket, _) in self.tickets.iter().zip(&self.over).filter(|(_, over)| !**over) {
-            service.cancel(ticket);
-        }
-    }
-}
-
-/// A text that is being written: an iterator over its pieces. Beams come all at once.
-pub struct TextStream<'g> {
-    writing: Writing<'g>,
-    pieces: VecDeque<String>,
-}
-
-impl Iterator for TextStream<'_> {
-    type Item = Result<String, Error>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        while self.pieces.is_empty() && self.writing.left > 0 {
-            let mut keep = |_: usize, piece: &str| {
-                self.pieces.push_back(piece.to_owned());
-                ControlFlow::Continue(())
-            };
-            if let Err(error) = self.writing.next(&mut keep) {
-                self.writing.left = 0;
-                return Some(Err(error));
-            }
-        }
-        self.pieces.pop_front().map(Ok)
-    }
-}
-
-impl TextStream<'_> {
-    /// Writes the rest, and gives all of it, the best first.
-    ///
-    /// # Errors
-    /// If the model cannot run.
-    pub fn finish(mut self) -> Result<Vec<GeneratedText>, Error> {
-        while self.writing.left > 0 {
-            self.writing.next(&mut silent)?;
-        }
-        Ok(self.writing.answers.remove(0))
+        let Generated { ids, score, finish, logprobs, others } = output;
+        Ok(GeneratedText { text, ids, score, finish, logprobs, others })
     }
 }
 
 /// What the engine says of a request, as what it is of text number `text`.
-fn of_text(error: glassformer_engine::Error, text: usize) -> Error {
+pub(crate) fn of_text(error: glassformer_engine::Error, text: usize) -> Error {
     match error {
         glassformer_engine::Error::Request { what, hint, .. } => Error::Text { text, what, hint },
         error => error.into(),

@@ -1,7 +1,5 @@
 //! Translation: languages by name, long texts sentence by sentence, laid out as they were.
 
-use std::ops::ControlFlow;
-
 use glassformer_tokens::Special;
 
 use crate::sentences::{Piece, joiner, split};
@@ -72,6 +70,20 @@ impl TextGenerator {
     /// # Errors
     /// If the model is no encoder-decoder, does not know a language, or a sentence is too long.
     pub fn translate(&self, texts: &[impl AsRef<str>], options: &Translate) -> Result<Vec<String>, Error> {
+        let mut translation = self.translation(texts, options)?;
+        let sources = translation.take_sources();
+        let mut written = self
+            .write(sources, translation.options(), &mut silent)
+            .map_err(|error| translation.owned(error))?;
+        let best = written.iter_mut().map(|texts| texts.drain(..).next().unwrap_or_default());
+        Ok(translation.put_together(&best.collect::<Vec<_>>()))
+    }
+
+    /// What has to be written to translate each text, for who lets it be written by [`TextGenerator::begin`].
+    ///
+    /// # Errors
+    /// As [`TextGenerator::translate`].
+    pub fn translation(&self, texts: &[impl AsRef<str>], options: &Translate) -> Result<Translation, Error> {
         if !self.reads_source() {
             let needs = "an encoder and a decoder";
             return Err(Error::Head { task: "translate", needs, has: "a decoder alone; try chat" });
@@ -80,32 +92,27 @@ impl TextGenerator {
         let mut generate = options.generate.clone().unwrap_or_else(|| self.default_options());
         generate.decoding.forced_first = told.first.or(generate.decoding.forced_first);
         generate.decoding.returns = 1;
-        let mut sources = Vec::new();
-        let mut owners = Vec::new();
-        let mut layouts = Vec::new();
+        let mut translation =
+            Translation { sources: Vec::new(), owners: Vec::new(), layouts: Vec::new(), generate };
         for (text, whole) in texts.iter().enumerate() {
             let mut layout = Vec::new();
             for line in whole.as_ref().split('\n') {
                 let mut laid = Vec::new();
                 for piece in self.pieces(line, options.split)? {
                     laid.push(match piece {
-                        Piece::Gap(gap) => Laid::Gap(gap),
+                        Piece::Gap(gap) => Laid::Gap(gap.to_owned()),
                         Piece::Sentence(sentence) => {
-                            sources.push(self.source(sentence, &told)?);
-                            owners.push(text);
-                            Laid::Sentence(sources.len() - 1)
+                            translation.sources.push(self.source(sentence, &told)?);
+                            translation.owners.push(text);
+                            Laid::Sentence(translation.owners.len() - 1)
                         }
                     });
                 }
                 layout.push(laid);
             }
-            layouts.push(layout);
+            translation.layouts.push(layout);
         }
-        let mut tell = |_: usize, _: &str| ControlFlow::Continue(());
-        let written = self.write(sources, &generate, &mut tell).map_err(|error| error.owned_by(&owners))?;
-        let sentence = |index: usize| written[index].first().map_or("", |written| written.text.trim());
-        let line = |laid: &Vec<Laid<'_>>| put_together(laid, sentence);
-        Ok(layouts.iter().map(|layout| layout.iter().map(line).collect::<Vec<_>>().join("\n")).collect())
+        Ok(translation)
     }
 
     /// What is translated by itself in a line.
@@ -246,14 +253,55 @@ impl TextGenerator {
     }
 }
 
+/// Texts on their way to their translations.
+pub struct Translation {
+    /// The tokens of each sentence.
+    sources: Vec<Vec<u32>>,
+    /// Whose sentence it is.
+    owners: Vec<usize>,
+    /// What the lines of each text are made of.
+    layouts: Vec<Vec<Vec<Laid>>>,
+    generate: Generate,
+}
+
+impl Translation {
+    /// The tokens of each sentence, to be written from.
+    pub fn take_sources(&mut self) -> Vec<Vec<u32>> {
+        std::mem::take(&mut self.sources)
+    }
+
+    /// How they are written.
+    pub fn options(&self) -> &Generate {
+        &self.generate
+    }
+
+    /// Which text each sentence is of.
+    pub fn owners(&self) -> &[usize] {
+        &self.owners
+    }
+
+    /// An error about a sentence, as one about its text.
+    pub fn owned(&self, error: Error) -> Error {
+        error.owned_by(&self.owners)
+    }
+
+    /// The texts of which these are the sentences.
+    pub fn put_together(&self, written: &[GeneratedText]) -> Vec<String> {
+        let sentence = |index: usize| written.get(index).map_or("", |written| written.text.trim());
+        let line = |laid: &Vec<Laid>| put_together(laid, sentence);
+        let text = |layout: &Vec<Vec<Laid>>| layout.iter().map(line).collect::<Vec<_>>().join("\n");
+        self.layouts.iter().map(text).collect()
+    }
+}
+
 /// A part of a line that was translated.
-enum Laid<'t> {
+enum Laid {
     Sentence(usize),
-    Gap(&'t str),
+    Gap(String),
 }
 
 /// A line of sentences, with the gaps that their writing asks for.
-fn put_together<'w>(laid: &[Laid<'_>], sentence: impl Fn(usize) -> &'w str) -> String {
+fn put_together<'w>(laid: &[Laid], sentence: impl Fn(usize) -> &'w str) -> String {
     let mut line = String::new();
     let mut gap = "";
     let mut begun = false;
@@ -280,6 +328,18 @@ impl TextGenerator {
     /// # Errors
     /// If the model is no encoder-decoder, or a text is too long.
     pub fn summarize(&self, texts: &[impl AsRef<str>], options: &Generate) -> Result<Vec<String>, Error> {
+        let mut options = options.clone();
+        options.decoding.returns = 1;
+        let written = self.write(self.summary_prompts(texts)?, &options, &mut silent)?;
+        let best = |texts: &Vec<GeneratedText>| texts.first().map_or("", |best| best.text.trim()).to_owned();
+        Ok(written.iter().map(best).collect())
+    }
+
+    /// The tokens that are read to summarise each text, for who lets it be written by [`TextGenerator::begin`].
+    ///
+    /// # Errors
+    /// As [`TextGenerator::summarize`].
+    pub fn summary_prompts(&self, texts: &[impl AsRef<str>]) -> Result<Vec<Vec<u32>>, Error> {
         if !self.reads_source() {
             let needs = "an encoder and a decoder";
             return Err(Error::Head { task: "summarize", needs, has: "a decoder alone; try chat" });
@@ -291,10 +351,6 @@ impl TextGenerator {
             if text.starts_with(prefix) { text.to_owned() } else { format!("{prefix}{text}") }
         };
         let texts: Vec<String> = texts.iter().map(|given| text(given.as_ref())).collect();
-        let mut options = options.clone();
-        options.decoding.returns = 1;
-        let written = self.generate(&texts, &options, &mut silent)?;
-        let best = |texts: &Vec<GeneratedText>| texts.first().map_or("", |best| best.text.trim()).to_owned();
-        Ok(written.iter().map(best).collect())
+        self.prompts(&texts)
     }
 }

@@ -79,25 +79,61 @@ impl Translator {
         texts: &[impl AsRef<str>],
         options: &Translate,
     ) -> Result<Vec<String>, Error> {
-        let all: Vec<Vec<Part<'_>>> = texts.iter().map(|text| parts(text.as_ref())).collect();
-        let (mut owners, mut english) = (Vec::new(), Vec::new());
-        for (at, text) in all.iter().enumerate() {
-            for part in text {
-                if let Part::English(words) = part {
-                    owners.push(at);
-                    english.push(*words);
-                }
+        let parted = Parted::new(texts);
+        let chinese = self.generator.translate(parted.english(), options);
+        Ok(parted.put_together(chinese.map_err(|error| parted.owned(error))?))
+    }
+}
+
+/// Texts whose English is translated, while what else is in them stays.
+pub struct Parted {
+    /// For each text: its parts, and whether they are English.
+    texts: Vec<Vec<(bool, String)>>,
+    english: Vec<String>,
+    owners: Vec<usize>,
+}
+
+impl Parted {
+    /// The parts of texts.
+    pub fn new(texts: &[impl AsRef<str>]) -> Self {
+        let (mut english, mut owners) = (Vec::new(), Vec::new());
+        let mut part = |owner: usize, part: &Part<'_>| match part {
+            Part::English(words) => {
+                english.push((*words).to_owned());
+                owners.push(owner);
+                (true, String::new())
             }
-        }
-        let chinese = self.generator.translate(&english, options).map_err(|error| error.owned_by(&owners))?;
-        let mut chinese = chinese.into_iter();
-        let put_together = |text: &Vec<Part<'_>>| {
-            let part = |part: &Part<'_>| match part {
-                Part::English(_) => chinese.next().unwrap_or_default(),
-                Part::Other(other) => (*other).to_owned(),
-            };
-            text.iter().map(part).collect()
+            Part::Other(other) => (false, (*other).to_owned()),
         };
-        Ok(all.iter().map(put_together).collect())
+        let text = |(owner, text): (usize, &_)| {
+            let text: &str = AsRef::as_ref(text);
+            parts(text).iter().map(|one| part(owner, one)).collect()
+        };
+        let texts = texts.iter().enumerate().map(text).collect();
+        Self { texts, english, owners }
+    }
+
+    /// What is English, to be translated.
+    pub fn english(&self) -> &[String] {
+        &self.english
+    }
+
+    /// Which text the English part number `part` is of.
+    pub fn owner(&self, part: usize) -> usize {
+        self.owners.get(part).copied().unwrap_or(part)
+    }
+
+    /// An error about a part, as one about its text.
+    pub fn owned(&self, error: Error) -> Error {
+        error.owned_by(&self.owners)
+    }
+
+    /// The texts with these translations of what is English.
+    pub fn put_together(&self, chinese: Vec<String>) -> Vec<String> {
+        let mut chinese = chinese.into_iter();
+        let mut part = |(is_english, other): &(bool, String)| {
+            if *is_english { chinese.next().unwrap_or_default() } else { other.clone() }
+        };
+        self.texts.iter().map(|text| text.iter().map(&mut part).collect()).collect()
     }
 }

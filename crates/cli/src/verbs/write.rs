@@ -143,7 +143,7 @@ pub fn show(piece: &str) -> ControlFlow<()> {
 
 /// What was written, as JSON.
 pub fn value(prompt: usize, written: &GeneratedText) -> Value {
-    let GeneratedText { text, ids, score, finish, logprobs } = written;
+    let GeneratedText { text, ids, score, finish, logprobs, .. } = written;
     let mut value = Wrote { ids, text: Some(text), score: *score, finish: *finish, logprobs }.json();
     value["prompt"] = prompt.into();
     value
