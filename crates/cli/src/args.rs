@@ -7,6 +7,7 @@ mod hub;
 mod model;
 mod program;
 mod quantize;
+mod serve;
 mod show;
 mod tasks;
 mod tokens;
@@ -30,6 +31,7 @@ pub use hub::{List, Pull, Remove};
 pub use model::{Named, Subject};
 pub use program::{Completions, Config, Man};
 pub use quantize::{Quantize, To};
+pub use serve::{Log, Serve};
 pub use show::{Show, Verify};
 pub use tasks::{Answer, Classify, Embed, Fill, Merge, Tag};
 pub use tokens::{Detokenize, Tokenize};
@@ -211,6 +213,9 @@ pub enum Verb {
     /// Write a model again in few bits, and say how far it is from what it was
     #[command(before_help = quantize::QUANTIZE)]
     Quantize(Quantize),
+    /// Serve models over HTTP, to programs that people already have
+    #[command(before_help = serve::SERVE)]
+    Serve(Serve),
     /// Fetch a model from a hub, or bring it up to date, and say where it is
     #[command(before_help = hub::PULL)]
     Pull(Pull),

@@ -120,6 +120,7 @@ fn run(args: &Args, console: &Console) -> Result<Done, Failure> {
         Verb::Verify(verify) => return verbs::verify::run(verify, console),
         Verb::Bench(bench) => verbs::bench::run(bench, console)?,
         Verb::Quantize(quantize) => verbs::quantize::run(quantize, console)?,
+        Verb::Serve(serve) => return verbs::serve::run(serve, console),
         Verb::Pull(pull) => verbs::hub::pull(pull, console)?,
         Verb::List(list) => verbs::hub::list(list, console)?,
         Verb::Remove(remove) => return verbs::hub::remove(remove, console),

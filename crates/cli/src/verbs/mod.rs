@@ -11,6 +11,7 @@ pub mod hub;
 pub mod init;
 pub mod program;
 pub mod quantize;
+pub mod serve;
 pub mod show;
 pub mod tasks;
 pub mod tokens;
