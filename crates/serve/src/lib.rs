@@ -224,12 +224,14 @@ impl Server {
             .build()?;
         runtime.block_on(async {
             let listener = TcpListener::bind(address).await?;
+            // From here on a signal ends it in order.
+            let mut signals = Signals::new()?;
             begun(listener.local_addr()?);
             let mut why = Ended::Terminated;
             let end = async {
-                why = signal().await;
-                tokio::spawn(async {
-                    signal().await;
+                why = signals.next().await;
+                tokio::spawn(async move {
+                    signals.next().await;
                     tracing::warn!("told twice to end: what was under way is lost");
                     std::process::exit(130);
                 });
@@ -240,18 +242,42 @@ impl Server {
     }
 }
 
-/// Waits for a signal to end.
-async fn signal() -> Ended {
-    #[cfg(unix)]
-    {
+/// Signals to end.
+#[cfg(unix)]
+struct Signals {
+    terminate: tokio::signal::unix::Signal,
+    interrupt: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
         use tokio::signal::unix::{SignalKind, signal};
-        if let Ok(mut terminate) = signal(SignalKind::terminate()) {
-            return tokio::select! {
-                _ = terminate.recv() => Ended::Terminated,
-                _ = tokio::signal::ctrl_c() => Ended::Interrupted,
-            };
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
+    }
+
+    /// Waits for one.
+    async fn next(&mut self) -> Ended {
+        tokio::select! {
+            _ = self.terminate.recv() => Ended::Terminated,
+            _ = self.interrupt.recv() => Ended::Interrupted,
         }
     }
-    let _ = tokio::signal::ctrl_c().await;
-    Ended::Interrupted
+}
+
+/// Signals to end: Ctrl-C alone.
+#[cfg(not(unix))]
+struct Signals;
+
+#[cfg(not(unix))]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    /// Waits for one.
+    async fn next(&mut self) -> Ended {
+        let _ = tokio::signal::ctrl_c().await;
+        Ended::Interrupted
+    }
 }

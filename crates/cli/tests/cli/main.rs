@@ -13,6 +13,7 @@ mod program;
 mod quantize;
 mod readme;
 mod results;
+mod serve;
 mod tasks;
 #[cfg(unix)]
 mod terminal;
@@ -190,6 +191,7 @@ fn help_starts_with_examples_for_every_verb() {
         "pull",
         "list",
         "remove",
+        "serve",
     ];
     for verb in [None].into_iter().chain(verbs.map(Some)) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_glassformer"));

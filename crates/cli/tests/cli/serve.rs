@@ -1,0 +1,90 @@
+//! `serve` as a program: it says where it listens, answers, and ends in order.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::process::{Child, Stdio};
+
+use super::{command, folder, run};
+
+/// A server that listens, and where.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start(args: &[&str]) -> Self {
+        let mut command = command(&[&["serve", "--port", "0"], args].concat());
+        command.env_remove("GLASSFORMER_KEYS").stderr(Stdio::piped());
+        let mut child = command.spawn().expect("it starts");
+        let mut said = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut all = String::new();
+        while !all.contains("serving on http://") {
+            assert_ne!(said.read_line(&mut all).expect("it is text"), 0, "it ended: {all}");
+        }
+        let address = all.split("serving on http://").nth(1).and_then(|rest| rest.split(',').next());
+        let address = address.expect("it says where").to_owned();
+        // Whatever else it says must not fill the pipe.
+        std::thread::spawn(move || drop(said.read_to_end(&mut Vec::new())));
+        Self { child, address }
+    }
+
+    fn ask(&self, method: &str, path: &str, body: &str) -> String {
+        let mut stream = TcpStream::connect(&self.address).expect("it listens");
+        let length = body.len();
+        let request = format!(
+            "{method} {path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        );
+        stream.write_all(request.as_bytes()).expect("it is read");
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).expect("it is text");
+        answer
+    }
+
+    /// Sends a signal, and gives the code it ends with.
+    #[cfg(unix)]
+    fn end(mut self, signal: &str) -> Option<i32> {
+        let id = self.child.id().to_string();
+        let sent = std::process::Command::new("kill").args([signal, &id]).status().expect("there is kill");
+        assert!(sent.success());
+        self.child.wait().expect("it ends").code()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn the_translator_of_the_program_is_served_without_a_model() {
+    let server = Server::start(&[]);
+    let answer = server.ask("POST", "/v1/translate", r#"{"input": "Hello"}"#);
+    assert!(answer.starts_with("HTTP/1.1 200 OK") && answer.contains("你好"), "{answer}");
+    assert!(server.ask("GET", "/v1/models", "").contains(r#""id":"en-zh""#));
+}
+
+#[test]
+#[cfg(unix)]
+fn a_signal_ends_it_in_order() {
+    assert_eq!(Server::start(&["en-zh"]).end("-TERM"), Some(0));
+    assert_eq!(Server::start(&["mine=en-zh"]).end("-INT"), Some(130));
+}
+
+#[test]
+fn what_cannot_be_served_is_said_before_it_listens() {
+    let taken = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("it has one").port().to_string();
+    run(&["serve", "-q", "--port", &port]).refused_with(&port, "--port");
+    run(&["serve", "--host", "0.0.0.0", "--port", "0"]).refused_with("0.0.0.0", "--keys");
+    run(&["serve", "-q", "en-zh", "en-zh"]).refused_with("en-zh", "NAME=");
+    run(&["serve", "no/such/model.gguf"]).refused_with("no/such/model.gguf", "folder");
+    let folder = folder("serve-keys");
+    let (absent, blank) = (folder.join("absent"), folder.join("blank"));
+    std::fs::write(&blank, "# nothing\n\n").expect("it is written");
+    run(&["serve", "--keys", &absent.display().to_string()]).refused_with("absent", "a key on each line");
+    run(&["serve", "--keys", &blank.display().to_string()]).refused_with("no keys", "a key on each line");
+    run(&["serve", "en-zh", "--memory", "1"]).refused_with("memory", "shorter texts");
+}
