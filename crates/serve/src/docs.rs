@@ -4,7 +4,8 @@ use std::fmt::Write;
 
 use axum::Json;
 use axum::extract::State;
-use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use utoipa::OpenApi;
@@ -63,7 +64,7 @@ pub async fn description() -> Json<utoipa::openapi::OpenApi> {
 }
 
 /// A page with what is served.
-pub async fn front(State(app): State<App>) -> Response {
+pub async fn front(State(app): State<App>, headers: HeaderMap) -> Response {
     let mut models = String::new();
     for served in app.models().all() {
         let abilities: Vec<&str> = served.abilities().into_iter().map(crate::Ability::word).collect();
@@ -74,15 +75,15 @@ pub async fn front(State(app): State<App>) -> Response {
             abilities.join(", ")
         );
     }
-    page_of(
-        "Glassformer",
-        &format!(
-            "<h1>Glassformer</h1>\n<p>This server answers programs. These models are served:</p>\n<table>\n<tr><th>model</th><th>can</th></tr>\n{models}</table>\n\
-             <p><a href=\"/docs\">What can be asked</a>, <a href=\"/openapi.json\">the same for programs</a>, \
-             <a href=\"/metrics\">what is counted</a>.</p>\n<pre>curl {{here}}/v1/models</pre>"
-        )
-        .replace("{here}", "http://127.0.0.1:8080"),
-    )
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:8080");
+    let body = format!(
+        "<h1>Glassformer</h1>\n<p>This server answers programs. These models are served:</p>\n\
+         <table>\n<tr><th>model</th><th>can</th></tr>\n{models}</table>\n\
+         <p><a href=\"/docs\">What can be asked</a>, <a href=\"/openapi.json\">the same for programs</a>, \
+         <a href=\"/metrics\">what is counted</a>.</p>\n<pre>curl http://{}/v1/models</pre>",
+        escaped(host)
+    );
+    page_of("Glassformer", &body)
 }
 
 /// A page that describes the interface, from the same description.
@@ -91,23 +92,31 @@ pub async fn page() -> Response {
     let mut body = String::from(
         "<h1>What can be asked</h1>\n<p><a href=\"/openapi.json\">The same for programs</a></p>\n",
     );
-    for (path, item) in description["paths"].as_object().into_iter().flatten() {
-        for (method, operation) in item.as_object().into_iter().flatten() {
-            let summary = operation["summary"].as_str().unwrap_or_default();
-            let _ = writeln!(
-                body,
-                "<h2><code>{} {}</code></h2>\n<p>{}</p>",
-                method.to_uppercase(),
-                escaped(path),
-                escaped(summary)
-            );
-            let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
-            table(&mut body, "asked", schema, &description);
-            let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
-            table(&mut body, "answered", schema, &description);
+    for tag in TAGS {
+        let _ = writeln!(body, "<h2>{}</h2>", escaped(tag));
+        for (path, item) in description["paths"].as_object().into_iter().flatten() {
+            for (method, operation) in item.as_object().into_iter().flatten() {
+                if operation["tags"][0] == tag {
+                    request(&mut body, &format!("{} {path}", method.to_uppercase()), operation, &description);
+                }
+            }
         }
     }
     page_of("Glassformer: what can be asked", &body)
+}
+
+/// The interfaces, in the order in which they are described.
+const TAGS: [&str; 6] =
+    ["Glassformer", "OpenAI", "text-embeddings-inference", "Ollama", "LibreTranslate", "Server"];
+
+/// A request, with what is asked and answered.
+fn request(body: &mut String, name: &str, operation: &Value, description: &Value) {
+    let summary = operation["summary"].as_str().unwrap_or_default();
+    let _ = writeln!(body, "<h3><code>{}</code></h3>\n<p>{}</p>", escaped(name), escaped(summary));
+    let schema = &operation["requestBody"]["content"]["application/json"]["schema"];
+    table(body, "asked", schema, description);
+    let schema = &operation["responses"]["200"]["content"]["application/json"]["schema"];
+    table(body, "answered", schema, description);
 }
 
 /// The fields of an object, with what they mean.
@@ -126,7 +135,9 @@ fn fields(rows: &mut String, schema: &Value, description: &Value) {
         fields(rows, part, description);
     }
     for (name, field) in schema["properties"].as_object().into_iter().flatten() {
-        let meaning = field["description"].as_str().unwrap_or_default();
+        let several = field["oneOf"].as_array().and_then(|kinds| kinds.last());
+        let own = resolved(several.unwrap_or(field), description)["description"].as_str();
+        let meaning = field["description"].as_str().or(own).unwrap_or_default();
         let kind = kind(field, description, 3);
         let _ = writeln!(
             rows,
@@ -180,7 +191,7 @@ fn kind(schema: &Value, description: &Value, depth: usize) -> String {
 
 const STYLE: &str = "body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem;color:#1b1b1b;background:#fff}\
 code,pre{font:0.9em ui-monospace,monospace}table{border-collapse:collapse;width:100%;margin:.5rem 0 1.5rem}\
-th,td{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #ddd}h2{margin:2.5rem 0 .25rem;font-size:1.1rem}\
+th,td{text-align:left;vertical-align:top;padding:.25rem .75rem .25rem 0;border-bottom:1px solid #ddd}td{overflow-wrap:anywhere}h2{margin:3rem 0 0}h3{margin:2rem 0 .25rem;font-size:1.05rem}\
 pre{background:#f4f4f4;padding:.75rem;overflow-x:auto}@media(prefers-color-scheme:dark){body{color:#eee;background:#161616}a{color:#8ab4f8}\
 th,td{border-color:#333}pre{background:#222}}";
 

@@ -231,6 +231,9 @@ async fn the_description_names_every_route() {
         assert!(paths.contains_key(path), "{path} is not described");
     }
     let page = get(&router, "/docs").await;
+    for path in paths.keys() {
+        assert!(page.body.contains(&format!(" {path}<")), "{path} is not on the page");
+    }
     assert!(page.body.contains("/v1/translate") && !page.body.contains("<script"));
     assert!(page.headers["content-security-policy"].to_str().unwrap().contains("default-src 'none'"));
     assert!(get(&router, "/").await.body.contains("sentences"));
