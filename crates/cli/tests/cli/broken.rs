@@ -6,14 +6,13 @@ mod cases;
 mod change;
 
 use std::path::Path;
-use std::process::{Child, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
 
-use super::{Ran, command, folder};
+use super::{Ran, finish, folder, settled};
 use cases::{Case, Says};
 
-/// A run that takes this long hangs. Real ones take milliseconds.
-const HANGS: Duration = Duration::from_secs(20);
+/// A run that computes for so many seconds hangs, and is killed. Real ones take milliseconds.
+const HANGS: usize = 60;
 
 /// In megabytes.
 const MEMORY: f64 = 64.0;
@@ -41,27 +40,9 @@ fn run(case: &Case, folder: &Path) -> Ran {
     let words = case.verb.words(&place, &out);
     let mut args: Vec<&str> = words.iter().map(String::as_str).collect();
     args.push("-v");
-    let mut command = command(&args);
-    let child = command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    finished(case.name, child)
-}
-
-/// What the run left behind; one that does not end is killed.
-fn finished(name: &str, mut child: Child) -> Ran {
-    let start = Instant::now();
-    while child.try_wait().unwrap().is_none() {
-        if start.elapsed() > HANGS {
-            child.kill().unwrap();
-            panic!("{name}: it hangs");
-        }
-        std::thread::sleep(Duration::from_millis(2));
-    }
-    if std::env::var_os("GLASSFORMER_TIMES").is_some() {
-        println!("{:.3} s  {name}", start.elapsed().as_secs_f64());
-    }
-    let output = child.wait_with_output().unwrap();
-    let text = |bytes| String::from_utf8(bytes).unwrap();
-    Ran { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+    let mut command = Command::new("sh");
+    settled(command.args(["-c", &format!("ulimit -t {HANGS}; exec \"$0\" \"$@\"")]));
+    finish(command.arg(env!("CARGO_BIN_EXE_glassformer")).args(&args).args(["--threads", "2"]))
 }
 
 /// What is wrong with a run.

@@ -2,6 +2,7 @@
 
 mod bad_models;
 mod bench;
+#[cfg(unix)]
 mod broken;
 mod explain;
 mod formula;
@@ -77,12 +78,17 @@ const SETTINGS: [&str; 7] = [
 fn command(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_glassformer"));
     command.args(args).args(["--threads", "2"]);
+    settled(&mut command);
+    command
+}
+
+/// Takes what the tests' surroundings say out of a command's.
+fn settled(command: &mut Command) {
     for name in ["LC_ALL", "LC_MESSAGES", "LANG", "NO_COLOR", "TERM"].into_iter().chain(SETTINGS) {
         command.env_remove(name);
     }
     // Whoever runs these tests may have a configuration.
     command.env("GLASSFORMER_CONFIG", "");
-    command
 }
 
 fn finish(command: &mut Command) -> Ran {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use glassformer_hub::{Event, Hub, Settings};
 
@@ -217,9 +217,16 @@ fn a_hub_that_asks_for_patience_gets_it() {
         2 => Reply::new(429).with("RateLimit", "\"api\";r=0;t=1"),
         _ => site.answer(request),
     });
-    let start = Instant::now();
-    open(&Hub::new(settings(&server.url)), "org/name").unwrap();
-    assert!(start.elapsed() >= Duration::from_secs(2), "{:?}", start.elapsed());
+    let waits = Mutex::new(Vec::new());
+    let watch = |event: Event<'_>| {
+        if let Event::Retry { wait, .. } = event {
+            waits.lock().unwrap().push(wait);
+        }
+    };
+    let settings = settings(&server.url);
+    Hub::new(settings.clone()).open(&name("org/name"), &watch).unwrap();
+    let (second, own) = (Duration::from_secs(1), settings.patience.first);
+    assert_eq!(*waits.lock().unwrap(), [second, 2 * own, second]);
     assert_eq!(server.count("/revision/"), 4);
 }
 

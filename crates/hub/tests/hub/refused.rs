@@ -107,10 +107,8 @@ fn patience_ends() {
 fn a_hub_that_is_not_there_is_a_matter_of_the_network() {
     // A port that was free a moment ago.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let start = std::time::Instant::now();
     let error = open(&Hub::new(settings(&format!("http://127.0.0.1:{port}"))), "org/name").unwrap_err();
     assert!(error.contains("cannot reach http://127.0.0.1") && error.contains("HF_HUB_OFFLINE=1"), "{error}");
-    assert!(start.elapsed().as_secs() < 5);
 }
 
 #[test]

@@ -16,14 +16,16 @@ use crate::common::{name, settings};
 #[test]
 fn two_who_want_the_same_fetch_it_once() {
     let site = Site::new();
+    let waited = Arc::new(AtomicUsize::new(0));
+    let waiting = waited.clone();
     let server = Server::new(move |request| {
-        if request.path == "/cache/model.safetensors" {
-            thread::sleep(Duration::from_millis(300));
+        // Only when all others wait does the file come.
+        while request.path == "/cache/model.safetensors" && waiting.load(Ordering::Relaxed) < 3 {
+            thread::sleep(Duration::from_millis(1));
         }
         site.answer(request)
     });
     let settings = settings(&server.url);
-    let waited = Arc::new(AtomicUsize::new(0));
     let all: Vec<_> = (0..4)
         .map(|_| {
             let (settings, waited) = (settings.clone(), waited.clone());

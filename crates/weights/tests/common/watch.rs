@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 static HELD: AtomicUsize = AtomicUsize::new(0);
 static MOST: AtomicUsize = AtomicUsize::new(0);
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator, with a count of what is held.
 pub struct Watched;
@@ -14,6 +15,7 @@ unsafe impl GlobalAlloc for Watched {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
         MOST.fetch_max(held, Relaxed);
+        ALLOCATIONS.fetch_add(1, Relaxed);
         // SAFETY: the caller keeps the contract of `alloc`.
         unsafe { System.alloc(layout) }
     }
@@ -23,6 +25,12 @@ unsafe impl GlobalAlloc for Watched {
         // SAFETY: the caller keeps the contract of `dealloc`, and `alloc` above used the same allocator.
         unsafe { System.dealloc(memory, layout) }
     }
+}
+
+/// How often memory was asked for since the program began: a measure of work that does not depend on the machine.
+#[allow(dead_code, reason = "not every test counts")]
+pub fn allocations() -> usize {
+    ALLOCATIONS.load(Relaxed)
 }
 
 /// What `action` gives, and the most memory that was held meanwhile beyond what was held before. Other threads count, too.

@@ -29,7 +29,7 @@ pub fn settings(endpoint: &str) -> Settings {
         network: Network::Online,
         proxies: Proxies::default(),
         certificates: None,
-        timeout: Duration::from_secs(5),
+        timeout: Duration::from_secs(60),
         patience: Patience { attempts: 4, first: Duration::from_millis(5), longest: Duration::from_secs(2) },
     }
 }
