@@ -1,16 +1,12 @@
 //! Configurations as the reference's classes write them and have written them: all of their keys are understood, and keys that are
 //! missing mean what those classes take. `fixtures/hf/configurations.py` wrote down what that is.
 
-#![recursion_limit = "512"]
-
-mod common;
-
 use glassformer_families::{Layout, known};
 use glassformer_formula::Formula;
 use serde_json::{Map, Value, json};
 
 fn fixture() -> Map<String, Value> {
-    let path = common::fixtures("hf").join("configurations.json");
+    let path = crate::common::fixtures("hf").join("configurations.json");
     let text = std::fs::read_to_string(path).expect("it is a fixture");
     serde_json::from_str(&text).expect("it is an object")
 }

@@ -1,12 +1,10 @@
 //! CTranslate2 folders against the implementations that made them. `fixtures/ctranslate2/make.py` made them: some of the
 //! checkpoints in `fixtures/hf`, whose goldens hold, and some with scores by CTranslate2's own engine.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use common::{BOUND, difference, entries, fixtures, sequences};
+use crate::common::{BOUND, difference, entries, fixtures, sequences};
 use glassformer_cpu::Cpu;
 use glassformer_engine::{Forward, Sequence};
 use glassformer_families::{Checkpoint, open};

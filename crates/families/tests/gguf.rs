@@ -1,10 +1,8 @@
 //! GGUF files against the reference implementation. `fixtures/gguf/make.py` made them of the checkpoints in `fixtures/hf`.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{difference, entries, fixtures};
+use crate::common::{difference, entries, fixtures};
 use glassformer_cpu::Cpu;
 use glassformer_families::open;
 use glassformer_graph::{Backend, Reference};

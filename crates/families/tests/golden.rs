@@ -1,10 +1,8 @@
 //! Every family and head against the reference implementation. `fixtures/hf/make.py` made the checkpoints and the numbers.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{BOUND, difference, entries, sequences};
+use crate::common::{BOUND, difference, entries, sequences};
 use glassformer_cpu::Cpu;
 use glassformer_engine::Forward;
 use glassformer_families::{Error, open, open_for_embedding};
@@ -14,7 +12,7 @@ use glassformer_tensor::compare;
 use glassformer_weights::Weights;
 
 fn fixtures() -> Vec<PathBuf> {
-    let cases = entries(&common::fixtures("hf")).into_iter();
+    let cases = entries(&crate::common::fixtures("hf")).into_iter();
     cases.filter(|path| path.join("golden.safetensors").exists()).collect()
 }
 

@@ -1,7 +1,5 @@
 //! Which of several tensors of a file counts as the head's: what the reference takes, whatever the configuration says.
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use glassformer_families::{Checkpoint, from_parts};
@@ -14,7 +12,7 @@ type Tensors = BTreeMap<String, Tensor>;
 
 /// The checkpoint of a fixture whose tensors are changed, and to whose configuration `more` is added.
 fn changed(fixture: &str, more: &Value, change: impl Fn(&mut Tensors)) -> Result<Checkpoint, String> {
-    let folder = common::fixtures("hf").join(fixture);
+    let folder = crate::common::fixtures("hf").join(fixture);
     let text = std::fs::read_to_string(folder.join("config.json")).expect("it is a fixture");
     let mut config: Map<String, Value> = serde_json::from_str(&text).expect("it is an object");
     config.extend(more.as_object().cloned().unwrap_or_default());

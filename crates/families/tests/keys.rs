@@ -1,15 +1,13 @@
 //! Keys of published configurations: those that say what a family does anyway are read, and those that are missing mean what
 //! they mean there.
 
-mod common;
-
 use glassformer_families::Layout;
 use glassformer_formula::Formula;
 use serde_json::{Map, Value, json};
 
 /// The formula of a fixture whose configuration is changed.
 fn formula(fixture: &str, change: impl Fn(&mut Map<String, Value>)) -> Result<Formula, String> {
-    let path = common::fixtures("hf").join(fixture).join("config.json");
+    let path = crate::common::fixtures("hf").join(fixture).join("config.json");
     let text = std::fs::read_to_string(path).expect("it is a fixture");
     let mut config = serde_json::from_str(&text).expect("it is an object");
     change(&mut config);

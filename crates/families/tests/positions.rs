@@ -1,7 +1,5 @@
 //! Where a checkpoint's positions come from: stored tables, and tokens that are not counted.
 
-mod common;
-
 use std::collections::BTreeMap;
 
 use glassformer_families::{Checkpoint, Layout, from_parts, open};
@@ -11,7 +9,7 @@ use glassformer_weights::Weights;
 use serde_json::{Map, Value, json};
 
 fn fixture(name: &str) -> Checkpoint {
-    open(common::fixtures("hf").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
+    open(crate::common::fixtures("hf").join(name)).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 fn sides(formula: &Formula) -> Vec<&Position> {
@@ -42,7 +40,7 @@ fn a_stored_table_counts_where_it_is_not_what_is_computed() {
 /// Where only one side has a table, the other is computed.
 #[test]
 fn each_side_has_its_own_table() {
-    let folder = common::fixtures("hf").join("marian-changed");
+    let folder = crate::common::fixtures("hf").join("marian-changed");
     let config = std::fs::read_to_string(folder.join("config.json")).expect("it is a fixture");
     let weights = Weights::open(&folder).expect("it opens");
     let tensors = weights.names().filter(|name| !name.contains("encoder.embed_positions"));
@@ -56,7 +54,7 @@ fn each_side_has_its_own_table() {
 /// M2M100 computes its positions whatever a file holds, as the reference does.
 #[test]
 fn a_family_that_computes_its_positions_takes_no_table() {
-    let folder = common::fixtures("hf").join("m2m100");
+    let folder = crate::common::fixtures("hf").join("m2m100");
     let config = std::fs::read_to_string(folder.join("config.json")).expect("it is a fixture");
     let weights = Weights::open(&folder).expect("it opens");
     let mut tensors: BTreeMap<String, Tensor> =

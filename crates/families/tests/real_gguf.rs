@@ -1,11 +1,9 @@
 //! Real files against the reference implementation. `cargo test -- --include-ignored` wants them in `$GLASSFORMER_ASSETS`
 //! (or `~/.cache/glassformer-assets`).
 
-mod common;
-
 use std::path::PathBuf;
 
-use common::fixtures;
+use crate::common::fixtures;
 use glassformer_cpu::Cpu;
 use glassformer_engine::{Forward, Sequence};
 use glassformer_families::open;

@@ -199,13 +199,17 @@ fn a_full_queue_says_so_and_an_ended_service_too() {
     assert!(matches!(service.submit(vec![long]), Err(Error::Busy { waiting: 0 })));
     let (mut order, updates) = order(request(1, 30), 1);
     let mut tell = order.tell;
+    let (leave, left) = channel::<()>();
     order.tell = Box::new(move |update| {
-        // So slow that it is not done before the service is dropped.
+        let answer = tell(update);
+        // No second token before the service is about to be dropped, and few while it is.
+        let _ = left.recv();
         std::thread::sleep(Duration::from_millis(20));
-        tell(update)
+        answer
     });
     service.submit(vec![order]).expect("there is a place");
     assert!(matches!(updates.recv(), Ok(Update::Token { .. })));
+    drop(leave);
     drop(service);
     assert!(matches!(end(&updates), Err(Error::Service { .. })));
 }

@@ -206,8 +206,8 @@ fn a_translator_of_one_language_into_one_accepts_their_names_alone() {
         assert!(hint.starts_with("it translates eng into zh"), "{hint}");
     }
     let of_many = generator(r#"{"eos_token": "</s>", "source_lang": "gem", "target_lang": "zh"}"#);
-    assert_eq!(crate::translate(&of_many, Some("en"), Some("zh")).unwrap(), ["你好"]);
-    assert!(crate::translate(&of_many, Some("Klingon"), None).is_err());
+    assert_eq!(super::writing::translate(&of_many, Some("en"), Some("zh")).unwrap(), ["你好"]);
+    assert!(super::writing::translate(&of_many, Some("Klingon"), None).is_err());
 }
 
 /// Words of both languages stand before the text, so one of them alone was once ignored.

@@ -1,11 +1,8 @@
 //! Chat templates against transformers' `apply_chat_template`, and templates that would never end.
 
-mod common;
-
 use std::fs;
-use std::time::{Duration, Instant};
 
-use common::{fixture, scratch};
+use crate::common::{fixture, scratch};
 use glassformer_tokens::{ChatTemplate, Conversation, Ending, Error};
 use serde_json::{Map, Value, json};
 
@@ -113,7 +110,7 @@ fn every_part_of_the_language_means_what_the_reference_means() {
 }
 
 #[test]
-fn templates_that_never_end_or_explode_are_errors_within_a_second() {
+fn templates_that_never_end_or_explode_are_errors() {
     let cases = [
         (
             "{% for i in range(99999) %}{% for j in range(99999) %}x{% endfor %}{% endfor %}",
@@ -203,7 +200,7 @@ fn templates_that_never_end_or_explode_are_errors_within_a_second() {
 }
 
 #[test]
-fn texts_that_are_gone_through_again_and_again_are_errors_within_a_second() {
+fn texts_that_are_gone_through_again_and_again_are_errors() {
     all_are_refused(&[
         (
             "{% set t = 'a' * 20000000 %}{% for i in range(300) %}{{ t|wordcount }}{% endfor %}",
@@ -266,21 +263,16 @@ fn the_least_integer_can_be_divided() {
     assert_eq!(chat.render(&Conversation::new([("user", "hi")])).unwrap(), "True");
 }
 
-/// Templates and what they do, each of which must end in an error soon.
+/// Templates and what they do, each of which must end in an error. Without a limit on steps they would run for hours.
 fn all_are_refused(cases: &[(&str, &str)]) {
     for (source, what) in cases {
-        let begin = Instant::now();
         let result =
             ChatTemplate::new(source).and_then(|chat| chat.render(&Conversation::new([("user", "hi")])));
-        let time = begin.elapsed();
-        println!("{what}: {:.3} s", time.as_secs_f64());
         assert!(
             matches!(result, Err(Error::Exhausted { .. } | Error::Template { .. })),
             "{what}: {:?}",
             result.map(|text| text.len())
         );
-        // A second on an idle machine; the tests run beside others.
-        assert!(time < Duration::from_secs(10), "{what} took {time:?}");
     }
 }
 
@@ -299,14 +291,12 @@ fn a_template_that_nests_too_deeply_does_not_parse() {
     }
 }
 
-/// It looked for the end of each tag in all that follows.
+/// It looked for the end of each tag in all that follows, which would take hours here.
 #[test]
 fn tags_that_never_end_are_looked_through_once() {
     let chat =
         ChatTemplate::new("{{ ('<' * 1000000)|striptags|length }} {{ 'a <b>c</b> < d'|striptags }}").unwrap();
-    let begin = Instant::now();
     assert_eq!(chat.render(&given_default()).unwrap(), "1000000 a c < d");
-    assert!(begin.elapsed() < Duration::from_secs(10), "it took {:?}", begin.elapsed());
 }
 
 /// What a chain begins with lies deepest: dropping a million of them was a stack overflow, which ends the process.

@@ -1,12 +1,10 @@
 //! What is opened from which files, and what the real models' tokenizers say.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 use std::time::Instant;
 
-use common::{asset, corpus, fixture, fnv, opened, scratch};
+use crate::common::{asset, corpus, fixture, fnv, opened, scratch};
 use glassformer_tokens::{Special, SpecialText, Tokenizer};
 use serde_json::{Value, json};
 

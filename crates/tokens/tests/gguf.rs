@@ -1,11 +1,9 @@
 //! Vocabularies as GGUF files hold them: the fixtures', llama.cpp's own where they are here, and those of real models.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
-use common::{asset, corpus, fixture, opened};
+use crate::common::{asset, corpus, fixture, opened};
 use glassformer_tokens::{ChatTemplate, Conversation, GgufVocabulary, Special, SpecialText, Tokenizer};
 use glassformer_weights::Weights;
 use serde_json::Value;

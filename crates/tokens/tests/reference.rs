@@ -1,10 +1,8 @@
 //! Ids, spans and decoded texts against the reference implementations, exactly: `fixtures/tokens` says what each number is.
 
-mod common;
-
 use std::time::Instant;
 
-use common::{corpus, fixture, fnv, opened};
+use crate::common::{corpus, fixture, fnv, opened};
 use glassformer_tokens::{Encoding, Part, Span, Special, SpecialText, Tokenizer};
 use serde_json::Value;
 

@@ -11,8 +11,8 @@ use glassformer_train::{Settings, Trainer};
 
 const START: u32 = 0;
 const END: u32 = 1;
-const LETTERS: usize = 10;
-const LONGEST: usize = 8;
+const LETTERS: usize = 8;
+const LONGEST: usize = 6;
 
 fn formula() -> Formula {
     original(Original {
@@ -56,7 +56,7 @@ fn batch(random: &mut Random, sequences: usize) -> Batch<'static> {
 #[test]
 fn a_two_layer_transformer_learns_to_reverse_unseen_sequences() {
     let backend = Cpu::default();
-    let sequences = 64;
+    let sequences = 48;
     let side = SideCapacity {
         rows: sequences * (LONGEST + 1),
         sequences,
@@ -69,9 +69,9 @@ fn a_two_layer_transformer_learns_to_reverse_unseen_sequences() {
     let model = Model::random(formula(), 7).expect("the formula works");
     let mut trainer = Trainer::new(&model, &backend, &capacity, &settings).expect("it prepares");
     let mut random = Random::new(1);
-    let steps = 900;
+    let steps = 500;
     for step in 0..steps {
-        let warm = (step as f32 + 1.0) / 100.0;
+        let warm = (step as f32 + 1.0) / 60.0;
         let left = (steps - step) as f32 / steps as f32;
         let rate = 2e-3 * warm.min(1.0) * left;
         let loss = trainer.step(batch(&mut random, sequences), rate).expect("a step");

@@ -1,12 +1,10 @@
 //! Transformer-XL trains on segments: what a batch leaves is remembered at the next.
 
-mod common;
-
 use std::borrow::Cow;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
-use common::{Folder, losses, train};
+use crate::common::{Folder, losses, train};
 use glassformer_cpu::Cpu;
 use glassformer_formula::Formula;
 use glassformer_graph::{Batch, Capacity, SideCapacity, Span};

@@ -1,12 +1,12 @@
 //! Going on after an interruption: every later loss has the same bits as if nothing had happened.
 
-mod common;
-
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::thread::JoinHandle;
+use std::time::Duration;
 
-use common::{Folder, backwards, losses, train};
+use crate::common::{Folder, backwards, losses, train};
 use glassformer_cpu::Cpu;
 use glassformer_tensor::Random;
 use glassformer_train::{Changes, Config, Ended, Error, Event, Run};
@@ -15,6 +15,9 @@ const STEPS: usize = 80;
 /// How often the training is killed before it is left to end.
 const KILLS: usize = 12;
 const CHILD: &str = "GLASSFORMER_TRAIN_CHILD";
+/// From which step on a child dies, and how long after it.
+const STEP: &str = "GLASSFORMER_TRAIN_CHILD_STEP";
+const MICROSECONDS: &str = "GLASSFORMER_TRAIN_CHILD_MICROSECONDS";
 
 /// A training of this configuration, that begins or goes on.
 fn opened(config: &Path, changes: Changes) -> Result<Run, Error> {
@@ -24,8 +27,24 @@ fn opened(config: &Path, changes: Changes) -> Result<Run, Error> {
 /// Not a test of its own: what the next one starts as another process, to kill it.
 #[test]
 fn a_child_trains() {
-    if let Some(config) = std::env::var_os(CHILD) {
-        train(config.as_ref(), |_| false);
+    let Some(config) = std::env::var_os(CHILD) else { return };
+    let number = |name| std::env::var(name).ok().and_then(|text| text.parse::<u64>().ok());
+    let (until, more) = (number(STEP), number(MICROSECONDS).unwrap_or(0));
+    let end: OnceCell<JoinHandle<()>> = OnceCell::new();
+    train(config.as_ref(), |step| {
+        if until.is_some_and(|until| step as u64 >= until) {
+            end.get_or_init(|| {
+                std::thread::spawn(move || {
+                    std::thread::sleep(Duration::from_micros(more));
+                    std::process::abort() // nothing is tidied up
+                })
+            });
+        }
+        false
+    });
+    // A machine may be so fast that it ends before.
+    if let Some(end) = end.into_inner() {
+        let _ = end.join();
     }
 }
 
@@ -39,43 +58,21 @@ fn a_training_that_is_killed_again_and_again_ends_with_the_same_bits() {
 
     let killed = backwards(&folder.0, "killed", STEPS, "");
     let mut random = Random::new(11);
-    let (mut kills, started) = (0, Instant::now());
-    let out = folder.0.join("killed");
-    loop {
-        let mut child = Command::new(std::env::current_exe().expect("this test"))
-            .args(["--exact", "a_child_trains"])
-            .env(CHILD, &killed)
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("it starts");
-        // By its own steps, whatever their pace: far enough to come to a checkpoint or two, then anywhere in a step or in writing one.
-        let until =
-            if kills < KILLS { (kills + 1) * STEPS / (KILLS + 2) + random.below(3) } else { usize::MAX };
-        let ended = loop {
-            if let Some(status) = child.try_wait().expect("it can be watched") {
-                break Some(status);
-            }
-            if losses(&out).last().is_some_and(|(step, _)| *step >= until) {
-                std::thread::sleep(Duration::from_micros(random.below(3000) as u64));
-                child.kill().expect("it can be killed"); // SIGKILL: nothing is tidied up
-                child.wait().expect("it is gone");
-                break None;
-            }
-            std::thread::sleep(Duration::from_micros(500));
-        };
-        match ended {
-            Some(status) => {
-                assert!(status.success());
-                break;
-            }
-            None => kills += 1,
+    let child = |kill: Option<(usize, usize)>| {
+        let mut child = Command::new(std::env::current_exe().expect("this test"));
+        child.args(["--exact", "resume::a_child_trains"]).env(CHILD, &killed);
+        if let Some((step, microseconds)) = kill {
+            child.env(STEP, step.to_string()).env(MICROSECONDS, microseconds.to_string());
         }
-        assert!(started.elapsed() < Duration::from_secs(120), "it goes on for ever");
+        child.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it starts")
+    };
+    for kill in 1..=KILLS {
+        // Far enough to come to a checkpoint or two, then anywhere in a step or in writing one.
+        let step = kill * STEPS / (KILLS + 2) + random.below(3);
+        assert!(!child(Some((step, random.below(3000)))).success(), "it was not killed");
     }
-    println!("killed {kills} times in {:.1?}", started.elapsed());
-    assert!(kills > KILLS / 2, "it ended before it could be killed often enough");
-    assert_eq!(losses(&out), expected);
+    assert!(child(None).success());
+    assert_eq!(losses(&folder.0.join("killed")), expected);
 }
 
 #[test]

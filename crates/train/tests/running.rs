@@ -1,10 +1,8 @@
 //! Running text: what is a piece of it, and what is none.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Folder, train};
+use crate::common::{Folder, train};
 use glassformer_cpu::Cpu;
 use glassformer_formula::Formula;
 use glassformer_tensor::Random;

@@ -1,10 +1,8 @@
 //! What training writes can be read: the checkpoint of a translator in the layout of its family.
 
-mod common;
-
 use std::sync::Arc;
 
-use common::{Folder, backwards, train};
+use crate::common::{Folder, backwards, train};
 use glassformer_cpu::Cpu;
 use glassformer_engine::{Decoding, Finish, Generator, Request, Room};
 use glassformer_families as families;
@@ -16,6 +14,11 @@ use glassformer_train::Event;
 fn a_trained_translator_opens_as_marian_and_translates() {
     let folder = Folder::new("marian");
     let config = backwards(&folder.0, "out", 400, "");
+    let text = std::fs::read_to_string(&config).expect("the configuration");
+    // As often as elsewhere, its checkpoints would take most of the time.
+    let (often, seldom) = ("every = 3, check = 7", "every = 200, check = 200");
+    assert!(text.contains(often), "{text}");
+    std::fs::write(&config, text.replace(often, seldom)).expect("the configuration");
     let (_, events) = train(&config, |_| false);
     let kind = events.iter().find_map(|event| match event {
         Event::Model { kind, .. } => kind.clone(),

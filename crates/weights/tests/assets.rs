@@ -3,15 +3,13 @@
 //! They are too large to keep here. The test looks for them in
 //! `$GLASSFORMER_ASSETS` and passes over those that are not there; `fixtures/weights/make.py --assets` wrote the digests.
 
-mod common;
-
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
-use common::fixture;
+use crate::common::fixture;
 use glassformer_weights::Weights;
 use serde::Deserialize;
 

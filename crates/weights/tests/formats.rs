@@ -1,11 +1,9 @@
 //! Every format against the package that defines it: `fixtures/weights/make.py` wrote the files, and read them again.
 
-mod common;
-
 use std::borrow::Cow;
 use std::fs;
 
-use common::{fixture, folder};
+use crate::common::{fixture, folder};
 use glassformer_weights::{Dtype, Format, Quant, Weights};
 
 /// Opens `fixtures/weights/NAME` and compares every tensor with `NAME.expected.safetensors`, bit for bit.

@@ -1,12 +1,10 @@
 //! What is written is read again: by us, by the format's own library, and from shards.
 
-mod common;
-
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fs;
 
-use common::{file, folder};
+use crate::common::{file, folder};
 use glassformer_tensor::Tensor;
 use glassformer_weights::{Dtype, Error, Weights, save};
 

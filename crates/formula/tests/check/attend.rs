@@ -3,7 +3,7 @@
 use glassformer_formula::named::{bert, gpt2};
 use glassformer_formula::{Formula, Global, Heads, Mix, Pattern, Problem, Reach, Sharing, Source};
 
-use crate::{SMALL, attend, case, own, refused, stack, target};
+use super::{SMALL, attend, case, own, refused, stack, target};
 
 #[test]
 fn impossible_heads_are_refused() {

@@ -6,7 +6,7 @@ use glassformer_formula::{
     named,
 };
 
-use crate::{SMALL, case, refused, source, target, tokens, words};
+use super::{SMALL, case, refused, source, target, tokens, words};
 
 #[test]
 fn tables_and_heads_that_do_not_fit_are_refused() {

@@ -3,7 +3,7 @@
 use glassformer_formula::named::{gpt2, modernbert};
 use glassformer_formula::{Depth, Formula, Heads, Mix, Other, Position, Source, Sublayer};
 
-use crate::{SMALL, case, refused, stack, target};
+use super::{SMALL, case, refused, stack, target};
 
 fn other(formula: &Formula, layers: &[usize]) -> Other {
     let side = formula.target.as_ref().expect("a target");

@@ -6,7 +6,7 @@ use glassformer_formula::{
     Spread, Start, When,
 };
 
-use crate::{SMALL, angles, attend, case, own, refused, source, stack, target, tokens};
+use super::{SMALL, angles, attend, case, own, refused, source, stack, target, tokens};
 
 #[test]
 fn squeezed_rows_have_no_distance() {

@@ -7,7 +7,7 @@ use glassformer_formula::{
     Reads, Rotary, Scaling, Start, Then,
 };
 
-use crate::{SMALL, changed, defines};
+use super::{SMALL, changed, defines};
 
 #[test]
 fn heads_show_their_projections_and_their_scale() {

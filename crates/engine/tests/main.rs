@@ -1,0 +1,6 @@
+//! The loops around a plan, one program for all tests.
+
+mod bad_input;
+mod crossing;
+mod kept;
+mod sessions;

@@ -1,0 +1,15 @@
+//! Families, one program for all tests. `fuzz` and `memory` are programs of their own: they watch the memory of the whole process.
+
+#![recursion_limit = "512"]
+
+mod assets;
+mod common;
+mod configurations;
+mod ctranslate2;
+mod gguf;
+mod golden;
+mod heads;
+mod keys;
+mod positions;
+mod real_gguf;
+mod unknown;

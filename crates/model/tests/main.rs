@@ -1,0 +1,5 @@
+//! Models, one program for all tests.
+
+mod attention;
+mod identities;
+mod random;
