@@ -7,7 +7,7 @@ use glassformer_formula::{Formula, Head, Pairing, Pool, Pooler, Position, Rotary
 use glassformer_weights::{Gguf, Weights};
 use serde_json::{Map, Value, json};
 
-use crate::family::{Read, unknown};
+use crate::known::{Read, unknown};
 use crate::rules::{how, rule};
 use crate::{Config, Error, Family, How, Rule};
 

@@ -9,7 +9,7 @@ use glassformer_model::Model;
 use glassformer_weights::{Dtype, Format, View, Weights};
 use serde_json::{Map, Value};
 
-use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, embedding, family, gguf, positions};
+use crate::{Bound, Config, Embedding, Error, Family, bind, ctranslate2, embedding, gguf, known, positions};
 
 /// The largest `config.json` that is read: real ones have a few kilobytes, and with many labels some hundred. Parsed it may
 /// need sixteen times as much.
@@ -222,10 +222,10 @@ impl Parts {
 
     /// What a configuration says of weights. What is wrong with it comes first: it says which weights there should be.
     fn of(config: Config, weights: impl FnOnce() -> Result<Weights, Error>) -> Result<Self, Error> {
-        let mut family = family::read(&config)?;
+        let mut family = known::read(&config)?;
         let weights = weights()?;
         if bind::lacks_head(&family, &weights)? {
-            family = family::read(&config.without_head())?;
+            family = known::read(&config.without_head())?;
         }
         Self::untied(config, family, weights)
     }

@@ -14,7 +14,7 @@ use glassformer_model::{Parameter, parameters};
 use glassformer_tensor::Tensor;
 use serde_json::{Map, Value, json};
 
-use crate::{Config, Error, Family, How, Rule, family, positions};
+use crate::{Config, Error, Family, How, Rule, known, positions};
 
 /// How a model is written.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ impl Layout {
     /// # Errors
     /// If the architecture is not known, or a key is missing, wrong or not understood.
     pub fn of_config(config: Map<String, Value>) -> Result<Self, Error> {
-        let family = family::read(&Config::of(config.clone()))?;
+        let family = known::read(&Config::of(config.clone()))?;
         Ok(Self { config, family })
     }
 

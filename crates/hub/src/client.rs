@@ -9,9 +9,10 @@ use std::time::Duration;
 use ureq::http::{HeaderMap, Response};
 use ureq::{Agent, Body, BodyReader, ProxyProtocol};
 
+use crate::ask::{Ask, Method};
 use crate::status::{self, Verdict};
 use crate::url::{self, Origin};
-use crate::{Error, Event, Name, Settings, Watch, tls};
+use crate::{Error, Event, Settings, Watch, tls};
 
 const MOST_REDIRECTS: usize = 10;
 
@@ -20,24 +21,6 @@ const LONGEST_ANSWER: u64 = 64 << 20;
 
 /// How long a connection may take to come about.
 const CONNECT: Duration = Duration::from_secs(15);
-
-/// What is asked for.
-pub struct Ask<'a> {
-    pub method: Method,
-    pub url: String,
-    /// The byte to begin with.
-    pub from: u64,
-    /// The model, and the file if it is one, for messages.
-    pub name: &'a Name,
-    pub file: Option<&'a str>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Method {
-    Get,
-    /// The head alone.
-    Head,
-}
 
 /// What came back.
 pub struct Answer {

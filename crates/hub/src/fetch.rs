@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::{Read, Write};
 use std::path::Path;
 
+use crate::ask::{Ask, Method};
 use crate::cache::{Repo, make_folder};
-use crate::client::{Answer, Ask, Client, Method, reason};
+use crate::client::{Answer, Client, reason};
 use crate::digest::{Digest, Hash};
 use crate::listing::Entry;
 use crate::{Error, Event, Name, Watch, url};

@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
+use crate::ask::{Ask, Method};
 use crate::cache::{Repo, make_folder};
-use crate::client::{Ask, Client, Method, reason};
+use crate::client::{Client, reason};
 use crate::fetch::Fetch;
 use crate::listing::{Entry, Listing};
 use crate::near::near;

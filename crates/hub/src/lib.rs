@@ -18,6 +18,7 @@
 //! `tls`, `proxy`, and `inventory` (list and remove). This crate knows no model: it deals in files.
 #![forbid(unsafe_code)]
 
+mod ask;
 mod cache;
 mod client;
 mod digest;

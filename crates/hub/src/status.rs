@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use ureq::http::HeaderMap;
 
-use crate::client::Ask;
+use crate::ask::Ask;
 use crate::listing::clip;
 use crate::{Error, Settings, url};
 

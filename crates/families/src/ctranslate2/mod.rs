@@ -13,7 +13,7 @@ use glassformer_formula::{Dense, Formula, Head, Input, Norm, Pool, Pooler, Side,
 use glassformer_weights::{Ctranslate2, Dtype, Weights};
 use serde_json::{Map, Value, json};
 
-use crate::family::unknown;
+use crate::known::unknown;
 use crate::{Config, Error, Family};
 use scalars::SKIPPED;
 
