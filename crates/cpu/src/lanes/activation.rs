@@ -6,42 +6,44 @@ use super::maths::polynomial;
 use super::{Lanes, erf, exp, sigmoid, tanh};
 
 /// An activation and its derivative.
-pub(crate) trait ActivationFn {
+pub(crate) trait ActivationFn: Copy {
     /// f(x).
     fn value<L: Lanes>(x: L) -> L;
     /// f′(x).
     fn slope<L: Lanes>(x: L) -> L;
 }
 
+#[derive(Clone, Copy)]
 pub(crate) struct Relu;
+#[derive(Clone, Copy)]
 pub(crate) struct Gelu;
+#[derive(Clone, Copy)]
 pub(crate) struct GeluTanh;
+#[derive(Clone, Copy)]
 pub(crate) struct Silu;
+#[derive(Clone, Copy)]
 pub(crate) struct Tanh;
+#[derive(Clone, Copy)]
 pub(crate) struct Sigmoid;
 
 impl ActivationFn for Relu {
     #[inline(always)]
     fn value<L: Lanes>(x: L) -> L {
-        // SAFETY: `x` proves the instructions. In this order a NaN goes through.
-        unsafe { L::zero() }.max(x)
+        // In this order a NaN goes through.
+        x.constant(0.0).max(x)
     }
 
     #[inline(always)]
     fn slope<L: Lanes>(x: L) -> L {
-        // SAFETY: `x` proves the instructions.
-        unsafe { L::select(L::zero().less_than(x), L::splat(1.0), L::zero()) }
+        L::select(x.constant(0.0).less_than(x), x.constant(1.0), x.constant(0.0))
     }
 }
 
 /// Φ(x), the normal distribution function.
 #[inline(always)]
 fn normal<L: Lanes>(x: L) -> L {
-    // SAFETY: `x` proves the instructions.
-    unsafe {
-        let half = L::splat(0.5);
-        half.fma(erf(x * L::splat(std::f32::consts::FRAC_1_SQRT_2)), half)
-    }
+    let half = x.constant(0.5);
+    half.fma(erf(x * x.constant(std::f32::consts::FRAC_1_SQRT_2)), half)
 }
 
 impl ActivationFn for Gelu {
@@ -53,8 +55,7 @@ impl ActivationFn for Gelu {
     #[inline(always)]
     fn slope<L: Lanes>(x: L) -> L {
         const INVERSE_ROOT_TAU: f32 = 0.398_942_3;
-        // SAFETY: `x` proves the instructions.
-        let density = unsafe { exp(x * x * L::splat(-0.5)) * L::splat(INVERSE_ROOT_TAU) };
+        let density = exp(x * x * x.constant(-0.5)) * x.constant(INVERSE_ROOT_TAU);
         x.fma(density, normal(x))
     }
 }
@@ -66,27 +67,22 @@ const CUBIC: f32 = 0.044_715;
 /// tanh(√(2/π)(x + 0.044715 x³)).
 #[inline(always)]
 fn cubic_tanh<L: Lanes>(x: L) -> L {
-    // SAFETY: `x` proves the instructions.
-    unsafe { tanh((x * x * L::splat(CUBIC)).fma(x, x) * L::splat(ROOT)) }
+    tanh((x * x * x.constant(CUBIC)).fma(x, x) * x.constant(ROOT))
 }
 
 impl ActivationFn for GeluTanh {
     #[inline(always)]
     fn value<L: Lanes>(x: L) -> L {
-        // SAFETY: `x` proves the instructions.
-        let half = unsafe { L::splat(0.5) };
+        let half = x.constant(0.5);
         x * half.fma(cubic_tanh(x), half)
     }
 
     #[inline(always)]
     fn slope<L: Lanes>(x: L) -> L {
-        // SAFETY: `x` proves the instructions.
-        unsafe {
-            let (half, one, t) = (L::splat(0.5), L::splat(1.0), cubic_tanh(x));
-            // (1 − t)(1 + t) keeps more of what is left near ±1 than 1 − t².
-            let steep = (one - t) * (one + t) * (x * x).fma(L::splat(3.0 * CUBIC), one);
-            (x * half).fma(steep * L::splat(ROOT), half.fma(t, half))
-        }
+        let (half, one, t) = (x.constant(0.5), x.constant(1.0), cubic_tanh(x));
+        // (1 − t)(1 + t) keeps more of what is left near ±1 than 1 − t².
+        let steep = (one - t) * (one + t) * (x * x).fma(x.constant(3.0 * CUBIC), one);
+        (x * half).fma(steep * x.constant(ROOT), half.fma(t, half))
     }
 }
 
@@ -98,8 +94,7 @@ impl ActivationFn for Silu {
 
     #[inline(always)]
     fn slope<L: Lanes>(x: L) -> L {
-        // SAFETY: `x` proves the instructions.
-        let one = unsafe { L::splat(1.0) };
+        let one = x.constant(1.0);
         // 1 − σ(x) is σ(−x), which loses nothing where σ(x) is near 1.
         sigmoid(x) * x.fma(sigmoid(-x), one)
     }
@@ -113,8 +108,7 @@ impl ActivationFn for Tanh {
 
     #[inline(always)]
     fn slope<L: Lanes>(x: L) -> L {
-        // SAFETY: `x` proves the instructions.
-        let (one, t) = (unsafe { L::splat(1.0) }, tanh(x));
+        let (one, t) = (x.constant(1.0), tanh(x));
         (one - t) * (one + t)
     }
 }
@@ -171,29 +165,27 @@ impl ActivationKind {
     }
 }
 
+#[derive(Clone, Copy)]
 pub struct ApproximateGelu;
+#[derive(Clone, Copy)]
 pub struct ApproximateGeluTanh;
+#[derive(Clone, Copy)]
 pub struct ApproximateSilu;
 
 /// max(x, 0) + t Q(t), where t is |x| up to `end`: there Q is 0, so that nothing is taken from large numbers.
 #[inline(always)]
 fn approximate<L: Lanes, const N: usize>(x: L, end: f32, q: [f32; N]) -> L {
-    // SAFETY: `x` proves the instructions. In this order a NaN goes through.
-    unsafe {
-        let t = L::splat(end).min(x.abs());
-        polynomial(t, q).fma(t, L::zero().max(x))
-    }
+    // In this order a NaN goes through.
+    let t = x.constant(end).min(x.abs());
+    polynomial(t, q).fma(t, x.constant(0.0).max(x))
 }
 
 /// ½ + z P(z²), where z is x within ±4.5: a slope within 4e-4, and within 1e-4 of 0 or 1 beyond.
 #[inline(always)]
 fn approximate_slope<L: Lanes, const N: usize>(x: L, p: [f32; N]) -> L {
-    // SAFETY: `x` proves the instructions.
-    unsafe {
-        let z = L::splat(4.5).min(L::splat(-4.5).max(x));
-        let square = z * z;
-        polynomial(square, p).fma(z, L::splat(0.5))
-    }
+    let z = x.constant(4.5).min(x.constant(-4.5).max(x));
+    let square = z * z;
+    polynomial(square, p).fma(z, x.constant(0.5))
 }
 
 impl ActivationFn for ApproximateGelu {
@@ -264,12 +256,10 @@ impl ActivationFn for ApproximateSilu {
             -0.083_898_38,
             0.013_291_686,
         ];
-        // SAFETY: `x` proves the instructions. In this order a NaN goes through.
-        unsafe {
-            let t = L::splat(END).min(x.abs());
-            let u = t.fma(L::splat(2.0 / END), L::splat(-1.0));
-            polynomial(u, Q).fma(t, L::zero().max(x))
-        }
+        // In this order a NaN goes through.
+        let t = x.constant(END).min(x.abs());
+        let u = t.fma(x.constant(2.0 / END), x.constant(-1.0));
+        polynomial(u, Q).fma(t, x.constant(0.0).max(x))
     }
 
     #[inline(always)]
@@ -281,43 +271,17 @@ impl ActivationFn for ApproximateSilu {
 /// `$body` with `$function` the type of the activation.
 macro_rules! with_activation {
     ($act:expr, |$function:ident| $body:expr) => {
+        $crate::lanes::activation::with_activation!(
+            $act, $function, $body;
+            Relu Gelu GeluTanh ApproximateGelu ApproximateGeluTanh ApproximateSilu Silu Tanh Sigmoid
+        )
+    };
+    ($act:expr, $function:ident, $body:expr; $($name:ident)+) => {
         match $act {
-            $crate::lanes::activation::ActivationKind::Relu => {
-                type $function = $crate::lanes::activation::Relu;
+            $($crate::lanes::activation::ActivationKind::$name => {
+                type $function = $crate::lanes::activation::$name;
                 $body
-            }
-            $crate::lanes::activation::ActivationKind::Gelu => {
-                type $function = $crate::lanes::activation::Gelu;
-                $body
-            }
-            $crate::lanes::activation::ActivationKind::GeluTanh => {
-                type $function = $crate::lanes::activation::GeluTanh;
-                $body
-            }
-            $crate::lanes::activation::ActivationKind::ApproximateGelu => {
-                type $function = $crate::lanes::activation::ApproximateGelu;
-                $body
-            }
-            $crate::lanes::activation::ActivationKind::ApproximateGeluTanh => {
-                type $function = $crate::lanes::activation::ApproximateGeluTanh;
-                $body
-            }
-            $crate::lanes::activation::ActivationKind::ApproximateSilu => {
-                type $function = $crate::lanes::activation::ApproximateSilu;
-                $body
-            }
-            $crate::lanes::activation::ActivationKind::Silu => {
-                type $function = $crate::lanes::activation::Silu;
-                $body
-            }
-            $crate::lanes::activation::ActivationKind::Tanh => {
-                type $function = $crate::lanes::activation::Tanh;
-                $body
-            }
-            $crate::lanes::activation::ActivationKind::Sigmoid => {
-                type $function = $crate::lanes::activation::Sigmoid;
-                $body
-            }
+            })+
         }
     };
 }

@@ -3,12 +3,12 @@
 //! Every `unsafe` block below rests on one fact: a value of [`Avx2`] comes from an `unsafe` function whose caller
 //! promised the instructions, so whoever holds one may use them.
 
+use super::registers::{by_registers, operators};
 use super::transpose::plain;
 use super::{LANES, Lanes};
 use crate::isa::Isa;
-#[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::x86_64::*;
-use std::ops::{Add, Div, Mul, Neg, Range, Sub};
+use std::ops::Range;
 
 /// Sixteen lanes in two registers: 0 to 7, and 8 to 15.
 #[derive(Clone, Copy, Debug)]
@@ -102,80 +102,43 @@ unsafe fn eight_by_eight(from: *const f32, stride: isize, to: *mut f32) {
     }
 }
 
-/// 2^n for integers `n` from −126 to 127.
-///
-/// # Safety
-/// The machine has AVX2.
-#[inline(always)]
-unsafe fn power(n: __m256) -> __m256 {
-    // SAFETY: the caller promises AVX2.
-    unsafe {
-        let biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-        _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
-    }
-}
-
-/// An operator by its intrinsic.
-macro_rules! operator {
-    ($name:ident, $method:ident, $intrinsic:ident) => {
-        impl $name for Avx2 {
-            type Output = Self;
-            #[inline(always)]
-            fn $method(self, other: Self) -> Self {
-                // SAFETY: the values prove the instructions.
-                unsafe { Self($intrinsic(self.0, other.0), $intrinsic(self.1, other.1)) }
-            }
-        }
-    };
-}
-
-operator!(Add, add, _mm256_add_ps);
-operator!(Sub, sub, _mm256_sub_ps);
-operator!(Mul, mul, _mm256_mul_ps);
-operator!(Div, div, _mm256_div_ps);
-
-impl Neg for Avx2 {
-    type Output = Self;
-    #[inline(always)]
-    fn neg(self) -> Self {
-        // SAFETY: the value proves the instructions.
-        unsafe {
-            let sign = _mm256_set1_ps(-0.0);
-            Self(_mm256_xor_ps(self.0, sign), _mm256_xor_ps(self.1, sign))
-        }
-    }
+operators! {
+    Avx2: [0 1];
+    add: _mm256_add_ps; sub: _mm256_sub_ps; mul: _mm256_mul_ps; div: _mm256_div_ps;
+    neg: |x| _mm256_xor_ps(x, _mm256_set1_ps(-0.0));
 }
 
 impl Lanes for Avx2 {
     const ISA: Isa = Isa::Avx2;
 
-    type Mask = (__m256, __m256);
+    type Mask = [__m256; 2];
 
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller promises the instructions.
-        unsafe { Self(_mm256_setzero_ps(), _mm256_setzero_ps()) }
-    }
-
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        // SAFETY: the caller promises the instructions.
-        unsafe { Self(_mm256_set1_ps(value), _mm256_set1_ps(value)) }
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller promises the instructions and sixteen reads.
-        unsafe { Self(_mm256_loadu_ps(from), _mm256_loadu_ps(from.add(8))) }
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller promises sixteen writes.
-        unsafe {
-            _mm256_storeu_ps(to, self.0);
-            _mm256_storeu_ps(to.add(8), self.1);
-        }
+    by_registers! {
+        [0 1]; 8 numbers in each;
+        splat: |value| _mm256_set1_ps(value);
+        load: |from| _mm256_loadu_ps(from);
+        store: |x, to| _mm256_storeu_ps(to, x);
+        fma: |x, factor, term| _mm256_fmadd_ps(x, factor, term);
+        max: |x, y| _mm256_max_ps(x, y);
+        min: |x, y| _mm256_min_ps(x, y);
+        abs: |x| _mm256_andnot_ps(_mm256_set1_ps(-0.0), x);
+        round: |x| _mm256_round_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
+        less_than: |x, y| _mm256_cmp_ps::<_CMP_LT_OQ>(x, y);
+        select: |mask, yes, no| _mm256_blendv_ps(no, yes, mask);
+        power: |n| {
+            let biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+            _mm256_castsi256_ps(_mm256_slli_epi32::<23>(biased))
+        };
+        mantissa: |x| {
+            let fraction = _mm256_and_si256(_mm256_castps_si256(x), _mm256_set1_epi32(0x007F_FFFF));
+            _mm256_castsi256_ps(_mm256_or_si256(fraction, _mm256_set1_epi32(0x3F80_0000)))
+        };
+        exponent: |x| {
+            let biased = _mm256_srli_epi32::<23>(_mm256_castps_si256(x));
+            _mm256_cvtepi32_ps(_mm256_sub_epi32(biased, _mm256_set1_epi32(127)))
+        };
+        lower: |x| _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(x)));
+        upper: |x| _mm256_and_ps(x, _mm256_castsi256_ps(_mm256_set1_epi32(0xFFFF_0000_u32.cast_signed())));
     }
 
     #[inline(always)]
@@ -196,74 +159,6 @@ impl Lanes for Avx2 {
         unsafe {
             _mm256_maskstore_ps(to, first(n.min(8)), self.0);
             _mm256_maskstore_ps(to.wrapping_add(8), first(n.saturating_sub(8)), self.1);
-        }
-    }
-
-    #[inline(always)]
-    fn fma(self, factor: Self, term: Self) -> Self {
-        // SAFETY: the values prove the instructions.
-        unsafe { Self(_mm256_fmadd_ps(self.0, factor.0, term.0), _mm256_fmadd_ps(self.1, factor.1, term.1)) }
-    }
-
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        // SAFETY: the values prove the instructions.
-        unsafe { Self(_mm256_max_ps(self.0, other.0), _mm256_max_ps(self.1, other.1)) }
-    }
-
-    #[inline(always)]
-    fn min(self, other: Self) -> Self {
-        // SAFETY: the values prove the instructions.
-        unsafe { Self(_mm256_min_ps(self.0, other.0), _mm256_min_ps(self.1, other.1)) }
-    }
-
-    #[inline(always)]
-    fn abs(self) -> Self {
-        // SAFETY: the value proves the instructions.
-        unsafe {
-            let sign = _mm256_set1_ps(-0.0);
-            Self(_mm256_andnot_ps(sign, self.0), _mm256_andnot_ps(sign, self.1))
-        }
-    }
-
-    #[inline(always)]
-    fn round(self) -> Self {
-        const NEAREST: i32 = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
-        // SAFETY: the value proves the instructions.
-        unsafe { Self(_mm256_round_ps::<NEAREST>(self.0), _mm256_round_ps::<NEAREST>(self.1)) }
-    }
-
-    #[inline(always)]
-    fn less_than(self, other: Self) -> Self::Mask {
-        // SAFETY: the values prove the instructions.
-        unsafe {
-            (_mm256_cmp_ps::<_CMP_LT_OQ>(self.0, other.0), _mm256_cmp_ps::<_CMP_LT_OQ>(self.1, other.1))
-        }
-    }
-
-    #[inline(always)]
-    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
-        // SAFETY: the values prove the instructions.
-        unsafe { Self(_mm256_blendv_ps(no.0, yes.0, mask.0), _mm256_blendv_ps(no.1, yes.1, mask.1)) }
-    }
-
-    #[inline(always)]
-    fn scale_by_power(self, exponent: Self) -> Self {
-        // SAFETY: the values prove the instructions.
-        unsafe {
-            let half = (exponent * Self::splat(0.5)).round();
-            let rest = exponent - half;
-            self * Self(power(half.0), power(half.1)) * Self(power(rest.0), power(rest.1))
-        }
-    }
-
-    #[inline(always)]
-    fn split(self) -> (Self, Self) {
-        // SAFETY: the value proves the instructions.
-        unsafe {
-            let (mantissa_low, exponent_low) = split(self.0);
-            let (mantissa_high, exponent_high) = split(self.1);
-            (Self(mantissa_low, mantissa_high), Self(exponent_low, exponent_high))
         }
     }
 
@@ -301,18 +196,6 @@ impl Lanes for Avx2 {
     }
 
     #[inline(always)]
-    fn unpack_bf16(self) -> [Self; 2] {
-        // SAFETY: the value proves the instructions.
-        unsafe {
-            let upper = _mm256_castsi256_ps(_mm256_set1_epi32(0xFFFF_0000_u32.cast_signed()));
-            [
-                Self(lower_half(self.0), lower_half(self.1)),
-                Self(_mm256_and_ps(self.0, upper), _mm256_and_ps(self.1, upper)),
-            ]
-        }
-    }
-
-    #[inline(always)]
     fn sum(self) -> f32 {
         // SAFETY: the value proves the instructions.
         unsafe { sum(_mm256_add_ps(self.0, self.1)) }
@@ -322,31 +205,5 @@ impl Lanes for Avx2 {
     fn largest(self) -> f32 {
         // SAFETY: the value proves the instructions.
         unsafe { largest(_mm256_max_ps(self.0, self.1)) }
-    }
-}
-
-/// The numbers whose upper halves these are the lower ones of.
-///
-/// # Safety
-/// The machine has AVX2.
-#[inline(always)]
-unsafe fn lower_half(x: __m256) -> __m256 {
-    // SAFETY: the caller promises AVX2.
-    unsafe { _mm256_castsi256_ps(_mm256_slli_epi32::<16>(_mm256_castps_si256(x))) }
-}
-
-/// Mantissas and exponents.
-///
-/// # Safety
-/// The machine has AVX2.
-#[inline(always)]
-unsafe fn split(x: __m256) -> (__m256, __m256) {
-    // SAFETY: the caller promises AVX2.
-    unsafe {
-        let bits = _mm256_castps_si256(x);
-        let fraction = _mm256_and_si256(bits, _mm256_set1_epi32(0x007F_FFFF));
-        let mantissa = _mm256_or_si256(fraction, _mm256_set1_epi32(0x3F80_0000));
-        let exponent = _mm256_sub_epi32(_mm256_srli_epi32::<23>(bits), _mm256_set1_epi32(127));
-        (_mm256_castsi256_ps(mantissa), _mm256_cvtepi32_ps(exponent))
     }
 }

@@ -3,13 +3,13 @@
 //! Every `unsafe` block below rests on one fact: a value of [`Avx512`] comes from an `unsafe` function whose caller
 //! promised the instructions, so whoever holds one may use them.
 
-use super::bf16::round_two;
+use super::bf16::{round_interleaved, round_two};
+use super::registers::{by_registers, operators};
 use super::transpose::sixteen_by_sixteen;
 use super::{LANES, Lanes};
 use crate::isa::Isa;
-#[allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 use std::arch::x86_64::*;
-use std::ops::{Add, Div, Mul, Neg, Range, Sub};
+use std::ops::Range;
 
 /// Sixteen lanes in one register.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +25,16 @@ impl Avx512 {
     pub(crate) unsafe fn store_bf16(self, behind: Self, to: *mut u16) {
         // SAFETY: the caller's promise.
         unsafe { _mm512_storeu_si512(to.cast(), round_two([self.0, behind.0])) };
+    }
+
+    /// These and those of another row, rounded to `bf16` and interleaved: these are the lower ones of pairs.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 BF16.
+    #[inline]
+    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
+    pub(crate) unsafe fn pair_bf16(self, other: Self) -> Self {
+        Self(_mm512_castsi512_ps(round_interleaved([self.0, other.0])))
     }
 
     /// Writes these to `to` on, past the caches. Other threads see it behind an `sfence`.
@@ -44,32 +54,10 @@ fn first(n: usize) -> __mmask16 {
     ((1_u32 << n) - 1) as __mmask16
 }
 
-/// An operator by its intrinsic.
-macro_rules! operator {
-    ($name:ident, $method:ident, $intrinsic:ident) => {
-        impl $name for Avx512 {
-            type Output = Self;
-            #[inline(always)]
-            fn $method(self, other: Self) -> Self {
-                // SAFETY: the values prove the instructions.
-                Self(unsafe { $intrinsic(self.0, other.0) })
-            }
-        }
-    };
-}
-
-operator!(Add, add, _mm512_add_ps);
-operator!(Sub, sub, _mm512_sub_ps);
-operator!(Mul, mul, _mm512_mul_ps);
-operator!(Div, div, _mm512_div_ps);
-
-impl Neg for Avx512 {
-    type Output = Self;
-    #[inline(always)]
-    fn neg(self) -> Self {
-        // SAFETY: the value proves the instructions.
-        Self(unsafe { _mm512_xor_ps(self.0, _mm512_set1_ps(-0.0)) })
-    }
+operators! {
+    Avx512: [0];
+    add: _mm512_add_ps; sub: _mm512_sub_ps; mul: _mm512_mul_ps; div: _mm512_div_ps;
+    neg: |x| _mm512_xor_ps(x, _mm512_set1_ps(-0.0));
 }
 
 impl Avx512 {
@@ -85,30 +73,34 @@ impl Lanes for Avx512 {
     const ISA: Isa = Isa::Avx512;
     const IS_WIDE: bool = true;
 
-    type Mask = __mmask16;
+    type Mask = [__mmask16; 1];
 
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        // SAFETY: the caller promises the instructions.
-        Self(unsafe { _mm512_setzero_ps() })
-    }
-
-    #[inline(always)]
-    unsafe fn splat(value: f32) -> Self {
-        // SAFETY: the caller promises the instructions.
-        Self(unsafe { _mm512_set1_ps(value) })
-    }
-
-    #[inline(always)]
-    unsafe fn load(from: *const f32) -> Self {
-        // SAFETY: the caller promises the instructions and sixteen reads.
-        Self(unsafe { _mm512_loadu_ps(from) })
-    }
-
-    #[inline(always)]
-    unsafe fn store(self, to: *mut f32) {
-        // SAFETY: the caller promises sixteen writes.
-        unsafe { _mm512_storeu_ps(to, self.0) };
+    by_registers! {
+        [0]; 16 numbers in each;
+        splat: |value| _mm512_set1_ps(value);
+        load: |from| _mm512_loadu_ps(from);
+        store: |x, to| _mm512_storeu_ps(to, x);
+        fma: |x, factor, term| _mm512_fmadd_ps(x, factor, term);
+        max: |x, y| _mm512_max_ps(x, y);
+        min: |x, y| _mm512_min_ps(x, y);
+        abs: |x| _mm512_abs_ps(x);
+        round: |x| _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(x);
+        less_than: |x, y| _mm512_cmp_ps_mask::<_CMP_LT_OQ>(x, y);
+        select: |mask, yes, no| _mm512_mask_blend_ps(mask, no, yes);
+        power: |n| _mm512_scalef_ps(_mm512_set1_ps(1.0), n);
+        mantissa: |x| {
+            let fraction = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x007F_FFFF));
+            _mm512_castsi512_ps(_mm512_or_si512(fraction, _mm512_set1_epi32(0x3F80_0000)))
+        };
+        exponent: |x| {
+            let biased = _mm512_srli_epi32::<23>(_mm512_castps_si512(x));
+            _mm512_cvtepi32_ps(_mm512_sub_epi32(biased, _mm512_set1_epi32(127)))
+        };
+        lower: |x| _mm512_castsi512_ps(_mm512_slli_epi32::<16>(_mm512_castps_si512(x)));
+        upper: |x| {
+            let upper = _mm512_set1_epi32(0xFFFF_0000_u32.cast_signed());
+            _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), upper))
+        };
     }
 
     #[inline(always)]
@@ -124,63 +116,9 @@ impl Lanes for Avx512 {
     }
 
     #[inline(always)]
-    fn fma(self, factor: Self, term: Self) -> Self {
-        // SAFETY: the values prove the instructions.
-        Self(unsafe { _mm512_fmadd_ps(self.0, factor.0, term.0) })
-    }
-
-    #[inline(always)]
-    fn max(self, other: Self) -> Self {
-        // SAFETY: the values prove the instructions.
-        Self(unsafe { _mm512_max_ps(self.0, other.0) })
-    }
-
-    #[inline(always)]
-    fn min(self, other: Self) -> Self {
-        // SAFETY: the values prove the instructions.
-        Self(unsafe { _mm512_min_ps(self.0, other.0) })
-    }
-
-    #[inline(always)]
-    fn abs(self) -> Self {
-        // SAFETY: the value proves the instructions.
-        Self(unsafe { _mm512_abs_ps(self.0) })
-    }
-
-    #[inline(always)]
-    fn round(self) -> Self {
-        // SAFETY: the value proves the instructions.
-        Self(unsafe { _mm512_roundscale_ps::<{ _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC }>(self.0) })
-    }
-
-    #[inline(always)]
-    fn less_than(self, other: Self) -> Self::Mask {
-        // SAFETY: the values prove the instructions.
-        unsafe { _mm512_cmp_ps_mask::<_CMP_LT_OQ>(self.0, other.0) }
-    }
-
-    #[inline(always)]
-    fn select(mask: Self::Mask, yes: Self, no: Self) -> Self {
-        // SAFETY: the values prove the instructions.
-        Self(unsafe { _mm512_mask_blend_ps(mask, no.0, yes.0) })
-    }
-
-    #[inline(always)]
     fn scale_by_power(self, exponent: Self) -> Self {
         // SAFETY: the values prove the instructions.
         Self(unsafe { _mm512_scalef_ps(self.0, exponent.0) })
-    }
-
-    #[inline(always)]
-    fn split(self) -> (Self, Self) {
-        // SAFETY: the value proves the instructions.
-        unsafe {
-            let bits = _mm512_castps_si512(self.0);
-            let fraction = _mm512_and_si512(bits, _mm512_set1_epi32(0x007F_FFFF));
-            let mantissa = _mm512_or_si512(fraction, _mm512_set1_epi32(0x3F80_0000));
-            let exponent = _mm512_sub_epi32(_mm512_srli_epi32::<23>(bits), _mm512_set1_epi32(127));
-            (Self(_mm512_castsi512_ps(mantissa)), Self(_mm512_cvtepi32_ps(exponent)))
-        }
     }
 
     /// Pairs of rows, then fours, within each quarter of a register; then the quarters go where they belong.
@@ -233,17 +171,6 @@ impl Lanes for Avx512 {
                 sixteen_by_sixteen(from.wrapping_add(d), stride, lanes.clone(), count, to.add(d * LANES));
             };
             d += LANES;
-        }
-    }
-
-    #[inline(always)]
-    fn unpack_bf16(self) -> [Self; 2] {
-        // SAFETY: the value proves the instructions.
-        unsafe {
-            let bits = _mm512_castps_si512(self.0);
-            let upper = _mm512_and_si512(bits, _mm512_set1_epi32(0xFFFF_0000_u32.cast_signed()));
-            let lower = _mm512_slli_epi32::<16>(bits);
-            [Self(_mm512_castsi512_ps(lower)), Self(_mm512_castsi512_ps(upper))]
         }
     }
 

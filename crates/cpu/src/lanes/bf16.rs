@@ -1,5 +1,4 @@
 //! Numbers in `bf16`: the upper 16 bits of an `f32`.
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use super::{LANES, Lanes};
 

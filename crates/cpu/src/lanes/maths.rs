@@ -9,16 +9,13 @@ use super::Lanes;
 /// Σ coefficients[i] · xⁱ, by Horner.
 #[inline(always)]
 pub(crate) fn polynomial<L: Lanes, const N: usize>(x: L, coefficients: [f32; N]) -> L {
-    // SAFETY: `x` proves the instructions.
-    unsafe {
-        let mut sum = L::splat(coefficients[N - 1]);
-        let mut i = N - 1;
-        while i > 0 {
-            i -= 1;
-            sum = sum.fma(x, L::splat(coefficients[i]));
-        }
-        sum
+    let mut sum = x.constant(coefficients[N - 1]);
+    let mut i = N - 1;
+    while i > 0 {
+        i -= 1;
+        sum = sum.fma(x, x.constant(coefficients[i]));
     }
+    sum
 }
 
 /// ln 2 in two parts: the first has nine bits, so that its product with an exponent is exact.
@@ -31,15 +28,12 @@ const LN_2_LOW: f32 = -2.121_944_4e-4;
 #[inline(always)]
 pub fn exp<L: Lanes>(x: L) -> L {
     const P: [f32; 5] = [0.499_999_94, 0.166_665_2, 0.041_668_404, 0.008_368_857, 0.001_381_425_5];
-    // SAFETY: `x` proves the instructions.
-    unsafe {
-        // Beyond these bounds the result is 0 or infinity anyway, and the exponent stays in range.
-        let x = L::splat(89.0).min(L::splat(-104.0).max(x));
-        let n = (x * L::splat(std::f32::consts::LOG2_E)).round();
-        let r = n.fma(L::splat(-LN_2_LOW), n.fma(L::splat(-LN_2_HIGH), x));
-        let y = polynomial(r, P).fma(r * r, r) + L::splat(1.0);
-        y.scale_by_power(n)
-    }
+    // Beyond these bounds the result is 0 or infinity anyway, and the exponent stays in range.
+    let x = x.constant(89.0).min(x.constant(-104.0).max(x));
+    let n = (x * x.constant(std::f32::consts::LOG2_E)).round();
+    let r = n.fma(x.constant(-LN_2_LOW), n.fma(x.constant(-LN_2_HIGH), x));
+    let y = polynomial(r, P).fma(r * r, r) + x.constant(1.0);
+    y.scale_by_power(n)
 }
 
 /// ln x, within 1 ulp: −∞ at zero, NaN below it.
@@ -58,26 +52,23 @@ pub fn ln<L: Lanes>(x: L) -> L {
         -0.116_944_73,
         0.067_575_105,
     ];
-    // SAFETY: `x` proves the instructions.
-    unsafe {
-        let (zero, one) = (L::zero(), L::splat(1.0));
-        // A subnormal number has no leading one to count from: shift it up.
-        let tiny = x.less_than(L::splat(f32::MIN_POSITIVE));
-        let shift = L::select(tiny, L::splat(-24.0), zero);
-        let (m, e) = L::select(tiny, x * L::splat(16_777_216.0), x).split();
-        let upper = L::splat(std::f32::consts::SQRT_2).less_than(m);
-        let m = L::select(upper, m * L::splat(0.5), m);
-        let e = e + shift + L::select(upper, one, zero);
-        let f = m - one;
-        let square = f * f;
-        let y = e.fma(L::splat(LN_2_LOW), polynomial(f, P) * (square * f));
-        let y = square.fma(L::splat(-0.5), y) + f;
-        let y = e.fma(L::splat(LN_2_HIGH), y);
-        let y = L::select(x.less_than(L::splat(f32::INFINITY)), y, x);
-        // Not above zero: negative, zero, or NaN.
-        let invalid = L::select(x.less_than(zero), L::splat(f32::NAN), x + L::splat(f32::NEG_INFINITY));
-        L::select(zero.less_than(x), y, invalid)
-    }
+    let (zero, one) = (x.constant(0.0), x.constant(1.0));
+    // A subnormal number has no leading one to count from: shift it up.
+    let tiny = x.less_than(x.constant(f32::MIN_POSITIVE));
+    let shift = L::select(tiny, x.constant(-24.0), zero);
+    let (m, e) = L::select(tiny, x * x.constant(16_777_216.0), x).split();
+    let upper = x.constant(std::f32::consts::SQRT_2).less_than(m);
+    let m = L::select(upper, m * x.constant(0.5), m);
+    let e = e + shift + L::select(upper, one, zero);
+    let f = m - one;
+    let square = f * f;
+    let y = e.fma(x.constant(LN_2_LOW), polynomial(f, P) * (square * f));
+    let y = square.fma(x.constant(-0.5), y) + f;
+    let y = e.fma(x.constant(LN_2_HIGH), y);
+    let y = L::select(x.less_than(x.constant(f32::INFINITY)), y, x);
+    // Not above zero: negative, zero, or NaN.
+    let invalid = L::select(x.less_than(zero), x.constant(f32::NAN), x + x.constant(f32::NEG_INFINITY));
+    L::select(zero.less_than(x), y, invalid)
 }
 
 /// tanh x, within 2 ulp and never beyond ±1.
@@ -88,14 +79,11 @@ pub fn ln<L: Lanes>(x: L) -> L {
 pub fn tanh<L: Lanes>(x: L) -> L {
     const P: [f32; 6] =
         [-0.333_333_3, 0.133_331_91, -0.053_944_88, 0.021_690_123, -0.008_150_631, 0.002_117_962_8];
-    // SAFETY: `x` proves the instructions.
-    unsafe {
-        let (one, size) = (L::splat(1.0), x.abs());
-        let far = one - L::splat(2.0) / (exp(size + size) + one);
-        let square = x * x;
-        let near = (polynomial(square, P) * square).fma(x, x);
-        L::select(size.less_than(L::splat(0.625)), near, with_sign_of(x, far))
-    }
+    let (one, size) = (x.constant(1.0), x.abs());
+    let far = one - x.constant(2.0) / (exp(size + size) + one);
+    let square = x * x;
+    let near = (polynomial(square, P) * square).fma(x, x);
+    L::select(size.less_than(x.constant(0.625)), near, with_sign_of(x, far))
 }
 
 /// erf x = 2/√π ∫₀ˣ e^(−t²) dt, within 2 ulp and never beyond ±1.
@@ -123,20 +111,16 @@ pub fn erf<L: Lanes>(x: L) -> L {
         -0.003_033_733_7,
         1.949_512_2e-4,
     ];
-    // SAFETY: `x` proves the instructions.
-    unsafe {
-        let size = L::splat(4.0).min(x.abs());
-        let far = L::splat(1.0) - exp(polynomial(size, R));
-        let near = polynomial(x * x, P).fma(x, x);
-        L::select(size.less_than(L::splat(0.925)), near, with_sign_of(x, far))
-    }
+    let size = x.constant(4.0).min(x.abs());
+    let far = x.constant(1.0) - exp(polynomial(size, R));
+    let near = polynomial(x * x, P).fma(x, x);
+    L::select(size.less_than(x.constant(0.925)), near, with_sign_of(x, far))
 }
 
 /// `size` where `x` is not negative, `−size` where it is.
 #[inline(always)]
 fn with_sign_of<L: Lanes>(x: L, size: L) -> L {
-    // SAFETY: `x` proves the instructions.
-    L::select(x.less_than(unsafe { L::zero() }), -size, size)
+    L::select(x.less_than(x.constant(0.0)), -size, size)
 }
 
 /// 1/(1 + e⁻ˣ), within 3 ulp, also far below zero where the usual form has lost everything.
@@ -144,10 +128,7 @@ fn with_sign_of<L: Lanes>(x: L, size: L) -> L {
 /// With e = exp(−|x|) ≤ 1 it is 1/(1 + e) above zero and e/(1 + e) below.
 #[inline(always)]
 pub fn sigmoid<L: Lanes>(x: L) -> L {
-    // SAFETY: `x` proves the instructions.
-    unsafe {
-        let one = L::splat(1.0);
-        let e = exp(-x.abs());
-        L::select(x.less_than(L::zero()), e, one) / (one + e)
-    }
+    let one = x.constant(1.0);
+    let e = exp(-x.abs());
+    L::select(x.less_than(x.constant(0.0)), e, one) / (one + e)
 }

@@ -42,12 +42,11 @@
 //!    into the functions behind [`dispatch!`](crate::dispatch) is compiled with the wide instructions; the rest is
 //!    still right, but slow. So also: plain loops rather than closures in the innermost parts.
 //! 2. Making lanes (`splat`, `zero`, `load`) is `unsafe`: the machine must have the instructions. A value of the type
-//!    proves that it does, so arithmetic on lanes is safe, and has operators.
+//!    proves that it does, so arithmetic on lanes is safe, has operators, and takes constants from [`Lanes::constant`].
 //! 3. Where the order of a sum could show in the result, let lanes run across outputs, not along the sum; where it must
 //!    run along (norms, softmax), [`Lanes::sum`] adds in one fixed order everywhere.
 //!
 //! [`Isa`]: crate::isa::Isa
-#![allow(clippy::inline_always)] // rule 1
 
 use std::ops::{Add, Div, Mul, Neg, Range, Sub};
 
@@ -61,10 +60,13 @@ mod avx512;
 pub(crate) mod bf16;
 #[doc(hidden)]
 pub mod dispatch;
+pub(crate) mod map;
 mod maths;
 #[cfg(target_arch = "aarch64")]
 mod neon;
 mod prefetch;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod registers;
 mod scalar;
 mod transpose;
 
@@ -102,13 +104,25 @@ pub trait Lanes:
     ///
     /// # Safety
     /// The machine has the instructions.
-    unsafe fn zero() -> Self;
+    #[inline(always)]
+    unsafe fn zero() -> Self {
+        // SAFETY: the caller's promise.
+        unsafe { Self::splat(0.0) }
+    }
 
     /// `value` in every lane.
     ///
     /// # Safety
     /// The machine has the instructions.
     unsafe fn splat(value: f32) -> Self;
+
+    /// The same on a machine that has the instructions: these prove it.
+    #[must_use]
+    #[inline(always)]
+    fn constant(self, value: f32) -> Self {
+        // SAFETY: whoever made these promised the instructions.
+        unsafe { Self::splat(value) }
+    }
 
     /// The sixteen numbers from `from` on, at any alignment.
     ///
@@ -171,7 +185,15 @@ pub trait Lanes:
     /// `self · 2^exponent` for `|self|` between ¼ and 4: rounded once, also where the result is subnormal or overflows.
     /// The exponents are integers from −252 to 254.
     #[must_use]
-    fn scale_by_power(self, exponent: Self) -> Self;
+    #[inline(always)]
+    fn scale_by_power(self, exponent: Self) -> Self {
+        let half = (exponent * exponent.constant(0.5)).round();
+        self * half.power() * (exponent - half).power()
+    }
+
+    /// 2^n for integers from −126 to 127.
+    #[must_use]
+    fn power(self) -> Self;
 
     /// The mantissa in [1, 2) and the exponent `e` with `self = mantissa · 2^e`, for positive normal numbers; for all
     /// others, whatever their bits say.

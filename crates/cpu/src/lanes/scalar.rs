@@ -7,7 +7,6 @@
 
 use super::{LANES, Lanes};
 use crate::isa::Isa;
-use std::ops::{Add, Div, Mul, Neg, Sub};
 
 /// Sixteen lanes in an array.
 #[derive(Clone, Copy, Debug)]
@@ -43,50 +42,29 @@ impl Scalar {
     }
 }
 
-impl Add for Scalar {
-    type Output = Self;
-    #[inline(never)]
-    fn add(self, other: Self) -> Self {
-        self.zip(other, |x, y| x + y)
-    }
+macro_rules! operator {
+    ($name:ident, $method:ident, $symbol:tt) => {
+        impl std::ops::$name for Scalar {
+            type Output = Self;
+            #[inline(never)]
+            fn $method(self, other: Self) -> Self {
+                self.zip(other, |x, y| x $symbol y)
+            }
+        }
+    };
 }
 
-impl Sub for Scalar {
-    type Output = Self;
-    #[inline(never)]
-    fn sub(self, other: Self) -> Self {
-        self.zip(other, |x, y| x - y)
-    }
-}
+operator!(Add, add, +);
+operator!(Sub, sub, -);
+operator!(Mul, mul, *);
+operator!(Div, div, /);
 
-impl Mul for Scalar {
-    type Output = Self;
-    #[inline(never)]
-    fn mul(self, other: Self) -> Self {
-        self.zip(other, |x, y| x * y)
-    }
-}
-
-impl Div for Scalar {
-    type Output = Self;
-    #[inline(never)]
-    fn div(self, other: Self) -> Self {
-        self.zip(other, |x, y| x / y)
-    }
-}
-
-impl Neg for Scalar {
+impl std::ops::Neg for Scalar {
     type Output = Self;
     #[inline(never)]
     fn neg(self) -> Self {
         self.map(|x| -x)
     }
-}
-
-/// 2^n for an integer `n` from −126 to 127.
-#[inline(always)]
-fn power(n: f32) -> f32 {
-    f32::from_bits(((n as i32 + 127) as u32) << 23)
 }
 
 #[inline(always)]
@@ -98,11 +76,6 @@ impl Lanes for Scalar {
     const ISA: Isa = Isa::Scalar;
 
     type Mask = [bool; LANES];
-
-    #[inline(always)]
-    unsafe fn zero() -> Self {
-        Self([0.0; LANES])
-    }
 
     #[inline(always)]
     unsafe fn splat(value: f32) -> Self {
@@ -184,11 +157,8 @@ impl Lanes for Scalar {
     }
 
     #[inline(never)]
-    fn scale_by_power(self, exponent: Self) -> Self {
-        self.zip(exponent, |x, n| {
-            let half = (n * 0.5).round_ties_even();
-            x * power(half) * power(n - half)
-        })
+    fn power(self) -> Self {
+        self.map(|n| f32::from_bits(((n as i32 + 127) as u32) << 23))
     }
 
     #[inline(never)]

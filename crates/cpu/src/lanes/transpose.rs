@@ -1,5 +1,4 @@
 //! Rows of memory into columns: see [`Lanes::transpose`](super::Lanes::transpose).
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use std::ops::Range;
 
@@ -36,10 +35,7 @@ pub(super) unsafe fn plain(
 #[cfg(target_arch = "aarch64")]
 #[inline(always)]
 pub(super) unsafe fn four_by_four(from: *const f32, stride: isize, to: *mut f32) {
-    use std::arch::aarch64::{
-        vld1q_f32, vreinterpretq_f32_f64, vreinterpretq_f64_f32, vst1q_f32, vtrn1q_f32, vtrn1q_f64,
-        vtrn2q_f32, vtrn2q_f64,
-    };
+    use std::arch::aarch64::*;
     // SAFETY: the caller's promise.
     unsafe {
         let row = |r: isize| vld1q_f32(from.offset(r * stride));
@@ -71,10 +67,7 @@ pub(super) unsafe fn sixteen_by_sixteen(
     count: usize,
     to: *mut f32,
 ) {
-    use std::arch::x86_64::{
-        _mm512_castpd_ps, _mm512_castps_pd, _mm512_maskz_loadu_ps, _mm512_setzero_ps, _mm512_shuffle_f32x4,
-        _mm512_storeu_ps, _mm512_unpackhi_pd, _mm512_unpackhi_ps, _mm512_unpacklo_pd, _mm512_unpacklo_ps,
-    };
+    use std::arch::x86_64::*;
     // SAFETY: the caller's promise; numbers beyond `count` are masked, rows outside of `lanes` left alone.
     unsafe {
         let mask = ((1_u32 << count) - 1) as u16;
