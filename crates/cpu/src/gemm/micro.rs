@@ -1,5 +1,4 @@
 //! The register tile: a few rows × a few panels, accumulated in registers over a block of k.
-#![allow(clippy::needless_range_loop)] // rows and panels are counted: that is what the compiler unrolls
 
 use super::{Begin, Matrix, PANEL, SLIVER};
 #[cfg(target_arch = "x86_64")]

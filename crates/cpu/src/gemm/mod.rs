@@ -11,7 +11,6 @@
 //! strips of eight rows, packed, from L2 (`strips.rs`, `tile.rs`). A row block and some slivers are a *tile*, the work item of a thread. A
 //! product of up to eight rows reads B once, as fast as memory gives it, and A where it lies.
 //! `bench/notebook` has what was measured.
-#![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use crate::dispatch;
 use crate::epilogue::Epilogue;
@@ -105,11 +104,18 @@ unsafe impl Sync for Gemm {}
 
 /// How a product is cut.
 #[derive(Clone, Copy, Debug)]
-struct Cut {
-    /// Tiles from top to bottom.
-    down: usize,
-    /// Tiles from left to right, which are next to each other in time.
-    across: usize,
+pub(crate) struct Cut {
+    /// Items from top to bottom.
+    pub down: usize,
+    /// Items from left to right, which are next to each other in time.
+    pub across: usize,
+}
+
+impl Cut {
+    /// How many items there are.
+    pub fn items(self) -> usize {
+        self.down * self.across
+    }
 }
 
 impl Gemm {
@@ -119,8 +125,7 @@ impl Gemm {
 
     /// The number of independent work items for so many workers. Together they are the whole product, in any order.
     fn tiles(&self, workers: usize) -> usize {
-        let Cut { down, across } = self.cut(workers);
-        down * across
+        self.cut(workers).items()
     }
 
     fn cut(&self, workers: usize) -> Cut {

@@ -88,11 +88,6 @@ pub struct Packing {
     pub to: *mut f32,
 }
 
-// SAFETY: a description holds addresses and reads none; whoever calls `run_part` answers for them.
-unsafe impl Send for Packing {}
-// SAFETY: as above.
-unsafe impl Sync for Packing {}
-
 impl Packing {
     /// The number of independent work items: of a B in rows some steps of k, else a sliver.
     pub fn parts(&self) -> usize {

@@ -48,16 +48,21 @@ impl Dot {
 
     /// The word for it on a command line.
     pub fn word(self) -> &'static str {
+        self.names().0
+    }
+
+    /// That word, and its name.
+    fn names(self) -> (&'static str, &'static str) {
         match self {
-            Self::Scalar => "scalar",
-            Self::Neon => "neon",
-            Self::NeonDot => "neon-dot",
-            Self::Avx2 => "avx2",
-            Self::AvxVnni => "avx-vnni",
-            Self::Avx512 => "avx512",
-            Self::Avx512Vnni => "avx512-vnni",
-            Self::Avx512Dot => "avx512-dot",
-            Self::Amx => "amx",
+            Self::Scalar => ("scalar", "scalar"),
+            Self::Neon => ("neon", "NEON"),
+            Self::NeonDot => ("neon-dot", "NEON with its dot product"),
+            Self::Avx2 => ("avx2", "AVX2"),
+            Self::AvxVnni => ("avx-vnni", "AVX-VNNI"),
+            Self::Avx512 => ("avx512", "AVX-512"),
+            Self::Avx512Vnni => ("avx512-vnni", "AVX-512 VNNI"),
+            Self::Avx512Dot => ("avx512-dot", "AVX-512 BF16 and VNNI"),
+            Self::Amx => ("amx", "AMX"),
         }
     }
 
@@ -116,16 +121,6 @@ impl Dot {
 
 impl fmt::Display for Dot {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Scalar => "scalar",
-            Self::Neon => "NEON",
-            Self::NeonDot => "NEON with its dot product",
-            Self::Avx2 => "AVX2",
-            Self::AvxVnni => "AVX-VNNI",
-            Self::Avx512 => "AVX-512",
-            Self::Avx512Vnni => "AVX-512 VNNI",
-            Self::Avx512Dot => "AVX-512 BF16 and VNNI",
-            Self::Amx => "AMX",
-        })
+        f.pad(self.names().1)
     }
 }

@@ -5,7 +5,6 @@
 //!
 //! Between the steps of a product on AMX a few rows are done at a time. They have to be short: what takes longer than the tiles are busy is
 //! lost.
-#![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use super::patch::Sums;
 use super::{Format, LINE, LINES, TILE, TILE_FLOATS, UNIT};
@@ -220,7 +219,6 @@ impl Place {
 /// # Safety
 /// The machine has `L`'s instructions; there are lines for so many columns.
 #[inline(always)]
-#[allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 unsafe fn convert_lines<L: Lanes>(first: *const u16, columns: usize, to: &mut [f32; UNIT]) {
     for (line, to) in
         to.as_chunks_mut::<{ LINE / 2 }>().0.iter_mut().take(columns.div_ceil(LINE / 2)).enumerate()

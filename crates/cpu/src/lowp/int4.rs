@@ -160,7 +160,6 @@ unsafe fn tile(isa: Isa, codes: *const u8, steps: *const u8, to: *mut u8) {
 /// # Safety
 /// As for [`tile`].
 #[inline(always)]
-#[allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 unsafe fn plain<L: Lanes>(codes: *const u8, steps: *const u8, to: *mut u8) {
     // SAFETY: the caller's promise; all are bytes.
     unsafe {

@@ -15,12 +15,11 @@
 //! **What has the same bits.** Every C[i, j] is one sum over k in one order, whatever the rows in the call, the cut and
 //! the thread. With integers it is also the same on every machine. In `bf16` it depends on the instructions ([`Dot`]):
 //! AMX adds even and odd k apart within a tile, `vdpbf16ps` adds pairs, the others multiply and add one by one.
-#![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use glassformer_plan::Type;
 
 use crate::epilogue::{Epilogue, Store};
-use crate::gemm::part;
+use crate::gemm::{Cut, part};
 use crate::tuning::lowp::{
     AMX_ITEM_UNITS, ENOUGH_ITEMS, FEW_INT4_ROWS, FEW_INT8_ROWS, MAX_INTEGER_BLOCK, MAX_ITEM_PAIRS,
     MAX_ITEM_UNITS, MIN_ITEM_WORK, STREAMING_ABOVE,
@@ -350,21 +349,6 @@ impl LowpGemm {
 /// The columns of B with those of zeros.
 const fn padded(columns: usize) -> usize {
     columns.next_multiple_of(UNIT)
-}
-
-/// How a product is cut.
-#[derive(Clone, Copy, Debug)]
-struct Cut {
-    /// Items from top to bottom.
-    down: usize,
-    /// Items from left to right.
-    across: usize,
-}
-
-impl Cut {
-    fn items(self) -> usize {
-        self.down * self.across
-    }
 }
 
 /// A work item: these rows, and these units of columns.

@@ -1,8 +1,6 @@
 //! Integers four at a time on NEON: what [`super::vector`] and [`super::coded`] share.
 
-use std::arch::aarch64::{
-    int8x16_t, int32x4_t, vget_low_s8, vmull_high_s8, vmull_s8, vpadalq_s16, vpaddq_s16,
-};
+use std::arch::aarch64::*;
 use std::arch::asm;
 
 /// How four sums get the products of four integers each.

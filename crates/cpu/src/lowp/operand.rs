@@ -9,8 +9,10 @@ use super::quantize::bf16_line;
 use super::{Format, LINE, LINES, TILE, TILE_FLOATS, padded};
 use crate::dispatch;
 use crate::isa::Isa;
+#[cfg(target_arch = "x86_64")]
+use crate::lanes::Avx512;
 use crate::lanes::Lanes;
-use crate::lanes::bf16::pair_bits;
+use crate::lanes::bf16::pack_pairs;
 
 /// What a matrix `[rows, width]`, row-major, becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -38,11 +40,6 @@ pub struct OperandPacker {
     pub to: *mut f32,
 }
 
-// SAFETY: a description holds addresses and reads none; whoever calls `run_part` answers for them.
-unsafe impl Send for OperandPacker {}
-// SAFETY: as above.
-unsafe impl Sync for OperandPacker {}
-
 /// Where a matrix is. Both ways give the same operand.
 #[derive(Clone, Copy, Debug)]
 pub enum OperandSource {
@@ -69,15 +66,6 @@ impl Tile {
             L::transpose((&raw const from).cast(), LINES as isize, 0..LINES, LINES, (&raw mut *self).cast());
         };
     }
-}
-
-/// How numbers are rounded.
-trait Rounding {
-    /// Sixteen numbers and those below them, rounded and interleaved.
-    ///
-    /// # Safety
-    /// The machine has the instructions; both are valid for sixteen reads.
-    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]);
 }
 
 impl OperandPacker {
@@ -109,16 +97,18 @@ impl OperandPacker {
         unsafe {
             match isa {
                 #[cfg(target_arch = "x86_64")]
-                Isa::Avx512 if Dot::Avx512Dot.is_available() => x86::part(self, part),
-                isa => dispatch!(isa, |L| self.part::<L, Plain>(part)),
+                Isa::Avx512 if Dot::Avx512Dot.is_available() => part_by_instruction(self, part),
+                isa => dispatch!(isa, |L| self.part::<L>(part, |low, high| pack_pairs(low, high))),
             }
         }
     }
 
+    /// The same, where `pair` rounds and interleaves sixteen numbers and those below them.
+    ///
     /// # Safety
-    /// As for [`OperandPacker::run_part`].
+    /// As there.
     #[inline(always)]
-    unsafe fn part<L: Lanes, R: Rounding>(&self, part: usize) {
+    unsafe fn part<L: Lanes>(&self, part: usize, pair: impl Fn(L, L) -> L + Copy) {
         let Self { operand, rows, width, .. } = *self;
         // SAFETY: the caller's promise; all tiles lie inside the operand.
         unsafe {
@@ -132,12 +122,15 @@ impl OperandPacker {
                 }
                 Operand::B => {
                     for panel in 0..padded(width) / LINES {
-                        self.put(panel * Format::Bf16.tiles(rows) + part, &self.pairs::<L, R>(part, panel));
+                        self.put(
+                            panel * Format::Bf16.tiles(rows) + part,
+                            &self.pairs::<L>(part, panel, pair),
+                        );
                     }
                 }
                 Operand::ATransposed => {
                     for block in 0..width.div_ceil(LINES) {
-                        let mut tile = self.pairs::<L, R>(part, block);
+                        let mut tile = self.pairs::<L>(part, block, pair);
                         tile.transpose::<L>();
                         self.put(block * Format::Bf16.tiles(rows) + part, &tile);
                     }
@@ -191,11 +184,11 @@ impl OperandPacker {
     /// # Safety
     /// As for [`OperandPacker::run_part`].
     #[inline(always)]
-    unsafe fn pairs<L: Lanes, R: Rounding>(&self, step: usize, panel: usize) -> Tile {
+    unsafe fn pairs<L: Lanes>(&self, step: usize, panel: usize, pair: impl Fn(L, L) -> L) -> Tile {
         // SAFETY: the caller's promise.
         unsafe {
             match self.from {
-                OperandSource::F32(from) => self.pairs_of_rows::<L, R>(from, step, panel),
+                OperandSource::F32(from) => self.pairs_of_rows::<L>(from, step, panel, pair),
                 OperandSource::Bf16Tiles(from) => self.pairs_of_lines(from, step, panel),
             }
         }
@@ -233,96 +226,44 @@ impl OperandPacker {
     /// # Safety
     /// As there.
     #[inline(always)]
-    unsafe fn pairs_of_rows<L: Lanes, R: Rounding>(
+    unsafe fn pairs_of_rows<L: Lanes>(
         &self,
         from: *const f32,
         step: usize,
         panel: usize,
+        pair: impl Fn(L, L) -> L,
     ) -> Tile {
         let Self { rows, width, .. } = *self;
         let mut tile = Tile([[0; LINES]; LINES]);
         let some = LINES.min(width.saturating_sub(panel * LINES));
         let row = |index: usize| {
-            let mut numbers = [0.0_f32; LINES];
-            if index < rows && some > 0 {
-                // SAFETY: the row and its columns lie inside the matrix; the array has sixteen places.
-                unsafe {
-                    let line = from.add(index * width + panel * LINES);
-                    let numbers = numbers.as_mut_ptr();
-                    if some == LINES { L::load(line) } else { L::load_first(line, some) }.store(numbers);
-                }
-            }
-            numbers
-        };
-        for (pair, line) in tile.0.iter_mut().enumerate() {
-            let first = step * 2 * LINES + 2 * pair;
-            // SAFETY: the caller's promise; rows and arrays have sixteen numbers.
+            let line = from.wrapping_add(index * width + panel * LINES);
+            // SAFETY: the caller's promise; where there is a row, its columns lie inside the matrix.
             unsafe {
-                if some == LINES && first + 1 < rows {
-                    let low = from.add(first * width + panel * LINES);
-                    R::pair(low, low.add(width), line);
-                } else {
-                    R::pair(row(first).as_ptr(), row(first + 1).as_ptr(), line);
+                match if index < rows { some } else { 0 } {
+                    LINES => L::load(line),
+                    some => L::load_first(line, some),
                 }
             }
+        };
+        for (at, line) in tile.0.iter_mut().enumerate() {
+            let first = step * 2 * LINES + 2 * at;
+            // SAFETY: the caller's promise; a line is sixteen pairs.
+            unsafe { pair(row(first), row(first + 1)).store(line.as_mut_ptr().cast()) };
         }
         tile
     }
 }
 
-/// On any machine.
-struct Plain;
-
-impl Rounding for Plain {
-    #[inline(always)]
-    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
-        for (i, to) in line.iter_mut().enumerate() {
-            // SAFETY: the caller's promise.
-            unsafe { *to = pair_bits(*low.add(i), *high.add(i)) };
-        }
-    }
-}
-
+/// [`OperandPacker::part`] by the instruction that rounds.
+///
+/// # Safety
+/// As there; the machine has AVX-512 BF16.
 #[cfg(target_arch = "x86_64")]
-mod x86 {
-    use super::{LINES, OperandPacker, Rounding};
-    use crate::lanes::{Avx512, bf16};
-    use std::arch::x86_64::{_mm512_loadu_ps, _mm512_store_si512};
-
-    /// By the instruction that rounds.
-    struct Instruction;
-
-    /// [`OperandPacker::part`] with it.
-    ///
-    /// # Safety
-    /// As there; the machine has AVX-512 BF16.
-    #[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
-    pub(super) unsafe fn part(packer: &OperandPacker, part: usize) {
-        // SAFETY: the caller's promise.
-        unsafe { packer.part::<Avx512, Instruction>(part) };
-    }
-
-    /// [`Rounding::pair`].
-    ///
-    /// # Safety
-    /// As there.
-    #[inline]
-    #[target_feature(enable = "avx512f,avx512bw,avx512bf16")]
-    unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
-        // SAFETY: the caller's promise; lines are aligned to 64 bytes.
-        unsafe {
-            let both = bf16::round_interleaved([_mm512_loadu_ps(low), _mm512_loadu_ps(high)]);
-            _mm512_store_si512(line.as_mut_ptr().cast(), both);
-        }
-    }
-
-    impl Rounding for Instruction {
-        #[inline(always)]
-        unsafe fn pair(low: *const f32, high: *const f32, line: &mut [u32; LINES]) {
-            // SAFETY: the caller's promise.
-            unsafe { pair(low, high, line) };
-        }
-    }
+#[target_feature(enable = "avx2,fma,avx512f,avx512dq,avx512bw,avx512vl,avx512bf16")]
+unsafe fn part_by_instruction(packer: &OperandPacker, part: usize) {
+    // SAFETY: the caller's promise.
+    unsafe { packer.part::<Avx512>(part, |low, high| low.pair_bf16(high)) };
 }
 
 const _: () = assert!(size_of::<Tile>() == TILE && TILE == LINES * LINE);

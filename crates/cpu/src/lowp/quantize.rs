@@ -1,7 +1,4 @@
 //! A is quantized row by row: to `bf16`, or to integers with scales of the row's own.
-#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
-#![allow(clippy::needless_range_loop)] // plain loops become vectors
-#![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 
 use crate::tuning::lowp::{BF16_BEFORE_INT8, MAX_INTEGER_BLOCK};
 
@@ -127,11 +124,6 @@ pub struct RowSum {
     /// `width` numbers.
     pub to: *mut f32,
 }
-
-// SAFETY: a description holds addresses and reads none; whoever calls `run_part` answers for them.
-unsafe impl Send for RowSum {}
-// SAFETY: as above.
-unsafe impl Sync for RowSum {}
 
 impl RowSum {
     /// The number of independent work items: each is a tile wide.
@@ -369,10 +361,7 @@ impl Bytes for Avx512 {
     /// By one store instead of four.
     #[inline(always)]
     unsafe fn quantize_line(from: *const f32, inverse: f32, to: *mut u8) {
-        use std::arch::x86_64::{
-            _mm512_cvtps_epi32, _mm512_loadu_ps, _mm512_mul_ps, _mm512_packs_epi16, _mm512_packs_epi32,
-            _mm512_permutexvar_epi32, _mm512_set1_ps, _mm512_setr_epi32, _mm512_store_si512,
-        };
+        use std::arch::x86_64::*;
         // SAFETY: the caller's promise.
         unsafe {
             let inverse = _mm512_set1_ps(inverse);
@@ -390,12 +379,7 @@ impl Bytes for Avx512 {
     /// Of each pair, one is in the upper 16 of its 32 bits already. The other is shifted there.
     #[inline(always)]
     unsafe fn quantize_bf16_line(from: *const u16, inverse: f32, to: *mut u8) {
-        use std::arch::x86_64::{
-            _mm512_and_si512, _mm512_castsi512_ps, _mm512_cvtps_epi32, _mm512_loadu_si512,
-            _mm512_mask_blend_epi16, _mm512_mul_ps, _mm512_packs_epi16, _mm512_permutexvar_epi64,
-            _mm512_set1_epi32, _mm512_set1_ps, _mm512_setr_epi64, _mm512_setzero_si512, _mm512_slli_epi32,
-            _mm512_store_si512,
-        };
+        use std::arch::x86_64::*;
         // SAFETY: the caller's promise.
         unsafe {
             let (inverse, upper) = (_mm512_set1_ps(inverse), _mm512_set1_epi32(!0xffff));

@@ -25,11 +25,6 @@ pub struct RowsToQuantize {
     pub to: *mut f32,
 }
 
-// SAFETY: a description holds addresses and reads none; whoever calls `run_row` answers for them.
-unsafe impl Send for RowsToQuantize {}
-// SAFETY: as above.
-unsafe impl Sync for RowsToQuantize {}
-
 impl RowFormat {
     /// How many `f32` so many quantized rows of `k` numbers take.
     pub fn floats(self, rows: usize, k: usize) -> usize {

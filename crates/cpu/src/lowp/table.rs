@@ -1,7 +1,6 @@
 //! A table whose rows are looked up and never multiplied: in 8-bit integers, row by row, each with its scale behind it.
 //!
 //! In a B of products a row lies in as many cache lines as it has floats.
-#![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use glassformer_tensor::Buffer;
 
@@ -91,7 +90,6 @@ impl Table {
 /// # Safety
 /// The machine has `L`'s instructions.
 #[inline(always)]
-#[allow(clippy::extra_unused_type_parameters)]
 unsafe fn dequantize<L: Lanes>(integers: &[i8], scale: f32, to: &mut [f32]) {
     for (number, &integer) in to.iter_mut().zip(integers) {
         *number = scale * f32::from(integer);

@@ -2,14 +2,13 @@
 //!
 //! A *step* is one line of each panel of B, and four bytes of each row of A: two `bf16`, or four integers. Each kind of
 //! instructions says how it reads them and how it adds their products to sixteen sums; the loop is the same for all.
-#![allow(clippy::needless_range_loop)] // several arrays have the same index
-#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
 use super::patch::{Patch, Shape, Sums};
 use super::prefetch::{Nothing, Prefetch, Prefetcher};
 use super::{Dot, Format, LINE, LINES, TILE};
 use crate::dispatch;
-use crate::lanes::{Lanes, prefetch};
+use crate::isa::Isa;
+use crate::lanes::{Lanes, Scalar, prefetch};
 use crate::tuning::lowp::{MAX_INTEGER_BLOCK, UNROLLED_LINES, VECTOR_PREFETCH_DISTANCE};
 use std::hint::black_box;
 use std::mem::MaybeUninit;
@@ -21,6 +20,9 @@ mod scalar;
 mod x86;
 
 /// Sixteen sums of four bytes in registers, and what they are made of.
+///
+/// # Safety
+/// Of all functions: the machine has the instructions; what addresses say is there, lines and sums aligned to 64 bytes.
 trait Step: Copy {
     /// How many times as wide as A it wants A: see [`left`].
     const WIDER: usize = 1;
@@ -30,9 +32,6 @@ trait Step: Copy {
     type Right: Copy;
 
     /// Sums to go on with.
-    ///
-    /// # Safety
-    /// The machine has the instructions; `from` is valid for reads of sixteen `u32`, aligned to 64 bytes.
     #[inline(always)]
     unsafe fn load(from: *const f32) -> Self {
         const { assert!(size_of::<Self>() == LINE, "sixteen sums of four bytes") };
@@ -41,44 +40,56 @@ trait Step: Copy {
     }
 
     /// Sums to begin with.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     #[inline(always)]
     unsafe fn zero() -> Self {
         // SAFETY: as above.
         unsafe { std::mem::zeroed() }
     }
 
-    /// The sums, corrected for the 128 that was added to A. `shift` is for sixteen columns.
-    ///
-    /// # Safety
-    /// As for [`Step::load`]; `shift` is only there where integers are multiplied.
+    /// The sums, corrected for the 128 that was added to A. `shift` is for sixteen columns, and only there where integers are multiplied.
     #[inline(always)]
     unsafe fn shifted(self, _shift: *const i32) -> Self {
         self
     }
 
-    /// # Safety
-    /// The machine has the instructions; there are four bytes of A at `from`, as [`left`] makes them.
+    /// Four bytes of A, as [`left`] makes them.
     unsafe fn left(from: *const u32) -> Self::Left;
 
-    /// # Safety
-    /// The machine has the instructions; there is a line at `line`, aligned to 64 bytes.
     unsafe fn right(line: *const u8) -> Self::Right;
 
     /// The sums with the products of one step.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     unsafe fn add(self, left: Self::Left, right: Self::Right) -> Self;
 
-    /// # Safety
-    /// As for [`Step::load`], for writes.
     #[inline(always)]
     unsafe fn store(self, to: *mut f32) {
         // SAFETY: the caller's promise.
         unsafe { to.cast::<Self>().write(self) };
+    }
+}
+
+/// Sums of `bf16` that are converted to `f32` and added one by one. Plain Rust rounds each product, and each sum.
+#[derive(Clone, Copy)]
+struct Widened<L>(L);
+
+impl<L: Lanes> Step for Widened<L> {
+    type Left = [L; 2];
+    type Right = [L; 2];
+
+    #[inline(always)]
+    unsafe fn left(from: *const u32) -> [L; 2] {
+        // SAFETY: the caller's promise.
+        unsafe { [L::splat(f32::from_bits(*from << 16)), L::splat(f32::from_bits(*from & 0xffff_0000))] }
+    }
+
+    #[inline(always)]
+    unsafe fn right(line: *const u8) -> [L; 2] {
+        // SAFETY: the caller's promise; a line is sixteen pairs.
+        unsafe { L::load(line.cast()).unpack_bf16() }
+    }
+
+    #[inline(always)]
+    unsafe fn add(self, left: [L; 2], right: [L; 2]) -> Self {
+        Self(left[1].fma(right[1], left[0].fma(right[0], self.0)))
     }
 }
 
@@ -112,7 +123,6 @@ pub(super) unsafe fn left(dot: Dot, format: Format, patch: &Patch, place: &mut P
 /// # Safety
 /// The machine has `L`'s instructions; as [`Patch`] says.
 #[inline(always)]
-#[allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
 unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Prepared) {
     let to = place.0.as_mut_ptr().cast::<u8>();
     for tile in 0..patch.steps {
@@ -136,7 +146,6 @@ unsafe fn flip<L: Lanes>(patch: &Patch, place: &mut Prepared) {
 /// # Safety
 /// The machine has `L`'s instructions; as [`Patch`] says.
 #[inline(always)]
-#[allow(clippy::extra_unused_type_parameters)] // as above
 unsafe fn to_i16<L: Lanes>(patch: &Patch, place: &mut Prepared) {
     let to = place.0.as_mut_ptr().cast::<i16>();
     for tile in 0..patch.steps {
@@ -179,23 +188,15 @@ pub(super) fn prefetches(dot: Dot, format: Format) -> bool {
 pub(super) unsafe fn multiply(dot: Dot, format: Format, patch: &Patch, prefetcher: &mut Prefetcher) {
     // SAFETY: the caller's promise.
     unsafe {
-        match dot {
-            Dot::Scalar => match format {
-                Format::Bf16 => rows::<scalar::Widened, 1, 1>(patch),
-                Format::Int8 | Format::Int4 => rows::<scalar::Integers, 1, 1>(patch),
-            },
+        match (dot.isa(), format) {
+            (Isa::Scalar, Format::Bf16) => rows::<Widened<Scalar>, 1, 1>(patch),
+            (Isa::Scalar, Format::Int8 | Format::Int4) => rows::<scalar::Integers, 1, 1>(patch),
             #[cfg(target_arch = "aarch64")]
-            Dot::Neon | Dot::NeonDot => neon::multiply(dot, format, patch),
-            #[cfg(not(target_arch = "aarch64"))]
-            Dot::Neon | Dot::NeonDot => unreachable!("this machine has no {dot}"),
+            (Isa::Neon, _) => neon::multiply(dot, format, patch),
             #[cfg(target_arch = "x86_64")]
-            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
-                x86::multiply(dot, format, patch, prefetcher);
-            }
-            #[cfg(not(target_arch = "x86_64"))]
-            Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
-                unreachable!("this machine has no {dot}")
-            }
+            (Isa::Avx2 | Isa::Avx512, _) => x86::multiply(dot, format, patch, prefetcher),
+            #[allow(unreachable_patterns)] // those of this machine are above
+            (Isa::Neon | Isa::Avx2 | Isa::Avx512, _) => unreachable!("this machine has no {dot}"),
         }
     }
 }

@@ -250,7 +250,7 @@ unsafe fn lay_out<L: Lanes>(
 struct Lines([[u8; LINE]; LINES]);
 
 /// Numbers as bytes.
-fn bytes_of(numbers: &mut [f32]) -> &mut [u8] {
+pub(super) fn bytes_of(numbers: &mut [f32]) -> &mut [u8] {
     // SAFETY: the same memory, and every pattern of bits is an `f32` and four bytes.
     unsafe { std::slice::from_raw_parts_mut(numbers.as_mut_ptr().cast(), size_of_val(numbers)) }
 }

@@ -2,9 +2,6 @@
 //!
 //! A tile is as deep as a group, half or a quarter of what it could be, and its sums leave it at once, which takes longer than
 //! the multiplication. This is still about twice as fast as `vpdpbusd`, with the same bits.
-#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
-#![allow(clippy::needless_range_loop)] // several arrays have the same index
-#![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
 use crate::tuning::coded::{MAX_ITEM_ROWS, PREFETCH_DISTANCE, UNPACKED_STEPS};
 use std::arch::x86_64::*;
@@ -13,10 +10,14 @@ use glassformer_tensor::{Base, Bits};
 
 use super::quantize::Parts;
 use super::strip::{Sums, Upper, store};
-use super::vectors::Vnni512;
+use super::vectors::{One, Vnni};
 use super::{Item, LINE, LINES, Layout, UNIT, by_coding};
 use crate::lanes::{Avx512, Lanes};
 use crate::lowp::{Tiles, apart};
+use std::marker::PhantomData;
+
+/// Sums as vectors have them.
+type Integers = One<Vnni>;
 
 /// Tile registers for groups of so many steps: 0 and 1 for sums, 4 and 5 for sixteen rows of A, 6 and 7 for as many steps of sixteen columns
 /// of B.
@@ -113,8 +114,8 @@ unsafe fn unpack<const BITS: usize>(b: *const u8, layout: Layout, base: Base, bl
         for block in 0..blocks {
             for sixteen in 0..layout.steps / LINES {
                 let from = b.add(block * layout.bytes + sixteen * layout.sixteen);
-                Vnni512::prefetch::<BITS>(from.wrapping_add(PREFETCH_DISTANCE));
-                for codes in Vnni512::codes::<BITS>(from) {
+                Integers::prefetch::<BITS>(from.wrapping_add(PREFETCH_DISTANCE));
+                for codes in Integers::codes::<BITS>(from) {
                     _mm512_store_si512(to.cast(), _mm512_sub_epi8(codes, offset));
                     to = to.add(LINE);
                 }
@@ -194,17 +195,17 @@ unsafe fn advance<const SIXTEENS: usize>(
             }
             let block = chunk.b.add(group / layout.groups * layout.bytes);
             let upper = Upper { block, layout, scales: coding.scales, within: group % layout.groups };
-            let scale = upper.scale::<Vnni512>();
+            let scale = upper.scale::<Integers>();
             let found = (&raw const sums[group % 2]).cast::<i32>();
             let scales = chunk.a.add(parts.scales).cast::<f32>().add((first + group) * SIXTEENS / 2);
             let scale_of = |i: usize| *scales.byte_add(i * parts.bytes);
             for i in 0..LINES {
                 let integers = _mm512_load_si512(found.add(i * LINES).cast());
                 let scale = scale * Avx512::splat(scale_of(i));
-                totals[i] = scale.fma(Vnni512(integers).numbers(), totals[i]);
+                totals[i] = scale.fma(One(integers, PhantomData::<Vnni>).numbers(), totals[i]);
             }
             if coding.base == Base::Minimum {
-                let minimum = upper.minimum::<Vnni512>();
+                let minimum = upper.minimum::<Integers>();
                 for i in 0..LINES {
                     let sum = *sums_of_a.add(i * parts.bytes).cast::<i32>().add(first + group);
                     totals[i] = minimum.fma(Avx512::splat(-(sum as f32) * scale_of(i)), totals[i]);

@@ -19,6 +19,7 @@ use glassformer_tensor::{Base, Bits, Coding, SUPER, Scales};
 
 use super::{Dot, LINE, LINES, UNIT, part};
 use crate::epilogue::{Epilogue, Region};
+use crate::isa::Isa;
 
 #[cfg(target_arch = "x86_64")]
 mod amx;
@@ -117,11 +118,6 @@ pub struct CodedGemm {
     pub epilogue: Epilogue,
 }
 
-// SAFETY: a description holds addresses and reads none; whoever calls `run_item` answers for them.
-unsafe impl Send for CodedGemm {}
-// SAFETY: as above.
-unsafe impl Sync for CodedGemm {}
-
 /// A work item: these rows, and the four panels of this unit of columns.
 struct Item<'a> {
     product: &'a CodedGemm,
@@ -146,20 +142,14 @@ impl CodedGemm {
         let item = Item { product: self, rows: part(self.rows, down, item / across), unit: item % across };
         // SAFETY: the caller's promise; the item lies inside the product.
         unsafe {
-            match dot {
-                Dot::Scalar => scalar::run(&item),
+            match dot.isa() {
+                Isa::Scalar => scalar::run(&item),
                 #[cfg(target_arch = "aarch64")]
-                Dot::Neon | Dot::NeonDot => neon::run(dot, &item),
-                #[cfg(not(target_arch = "aarch64"))]
-                Dot::Neon | Dot::NeonDot => unreachable!("this machine has no {dot}"),
+                Isa::Neon => neon::run(dot, &item),
                 #[cfg(target_arch = "x86_64")]
-                Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
-                    x86::run(dot, &item);
-                }
-                #[cfg(not(target_arch = "x86_64"))]
-                Dot::Avx2 | Dot::AvxVnni | Dot::Avx512 | Dot::Avx512Vnni | Dot::Avx512Dot | Dot::Amx => {
-                    unreachable!("this machine has no {dot}")
-                }
+                Isa::Avx2 | Isa::Avx512 => x86::run(dot, &item),
+                #[allow(unreachable_patterns)] // those of this machine are above
+                Isa::Neon | Isa::Avx2 | Isa::Avx512 => unreachable!("this machine has no {dot}"),
             }
             finish(dot, &item);
         }

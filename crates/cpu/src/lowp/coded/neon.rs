@@ -1,14 +1,8 @@
 //! The loop for NEON, with `sdot` or without it.
 //!
 //! Both sides have signs there. Codes of up to six bits are positive; those of eight are taken as 128 less than they are.
-#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes, and parts of them to their own size
-#![allow(clippy::needless_range_loop)] // plain loops are unrolled
 
-use std::arch::aarch64::{
-    float32x4_t, int8x16_t, int32x4_t, uint8x16_t, vandq_u8, vdupq_n_s32, vdupq_n_u8, veorq_u8, vld1_u16,
-    vld1q_dup_s32, vld1q_u8, vorrq_u8, vreinterpretq_s8_s32, vreinterpretq_s8_u8, vshlq_n_u8, vshrq_n_u8,
-    vst1q_f32,
-};
+use std::arch::aarch64::*;
 use std::arch::asm;
 use std::marker::PhantomData;
 

@@ -1,6 +1,4 @@
 //! A, row by row: integers with a scale for each 32, and the sums of its groups.
-#![allow(clippy::extra_unused_type_parameters)] // the compiler has the instructions of `L`, and finds the vectors by itself
-#![allow(clippy::cast_ptr_alignment)] // rows begin at 64 bytes, and so does each of their parts
 
 use super::{LINE, LINES};
 use crate::dispatch;
@@ -25,11 +23,6 @@ pub struct GroupQuantizer {
     /// [`GroupQuantizer::len`] numbers, aligned to 64 bytes.
     pub to: *mut f32,
 }
-
-// SAFETY: a description holds addresses and reads none; whoever calls `run_row` answers for them.
-unsafe impl Send for GroupQuantizer {}
-// SAFETY: as above.
-unsafe impl Sync for GroupQuantizer {}
 
 /// Numbers of A that share a scale. One for a whole row would be coarse where a few of its numbers are large.
 const GROUP: usize = 32;

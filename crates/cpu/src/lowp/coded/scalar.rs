@@ -1,5 +1,4 @@
 //! The loop in plain Rust, for any machine.
-#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
 use glassformer_tensor::{Bits, half};
 

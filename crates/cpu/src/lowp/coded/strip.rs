@@ -1,6 +1,4 @@
 //! The loop that all kinds of instructions share: some rows by some panels, over all groups of k.
-#![allow(clippy::needless_range_loop)] // several arrays have the same index
-#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes, and floats to four
 
 use crate::tuning::coded::PREFETCH_DISTANCE;
 use glassformer_tensor::{Base, Scales};
@@ -10,6 +8,9 @@ use super::{Item, LINE, LINES, Layout, UNIT};
 use crate::lanes::{Lanes, prefetch};
 
 /// Sixteen integer sums, and what they are made of.
+///
+/// # Safety
+/// Of all functions: the machine has the instructions; what addresses say is there, aligned to its size.
 pub(super) trait Sums: Copy {
     /// Sixteen `f32`.
     type Numbers: Lanes;
@@ -19,15 +20,9 @@ pub(super) trait Sums: Copy {
     type Left: Copy;
 
     /// Sums that begin with what is taken away for the offset of codes of `BITS` bits.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     unsafe fn begin<const BITS: usize>(with: i32) -> Self;
 
     /// Four times four steps of codes.
-    ///
-    /// # Safety
-    /// The machine has the instructions; the codes of sixteen steps are there, aligned to 64 bytes.
     unsafe fn codes<const BITS: usize>(from: *const u8) -> [Self::Codes; 4];
 
     /// Prefetches the codes of sixteen steps. There may be nothing.
@@ -38,20 +33,12 @@ pub(super) trait Sums: Copy {
         }
     }
 
-    /// # Safety
-    /// The machine has the instructions; four bytes are there, aligned.
     unsafe fn left(from: *const u8) -> Self::Left;
 
     /// The sums with the products of four steps.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     unsafe fn add<const BITS: usize>(self, codes: Self::Codes, left: Self::Left) -> Self;
 
     /// The sums as numbers.
-    ///
-    /// # Safety
-    /// The machine has the instructions.
     #[inline(always)]
     unsafe fn numbers(self) -> Self::Numbers {
         const { assert!(size_of::<Self>() == 4 * LINES, "sixteen integers") };
@@ -67,23 +54,16 @@ pub(super) trait Sums: Copy {
     }
 
     /// Sixteen `f16`, converted.
-    ///
-    /// # Safety
-    /// The machine has the instructions; they are there, aligned to 32 bytes.
     unsafe fn f16(from: *const u8) -> Self::Numbers;
 
     /// Sixteen signed bytes, converted. Compilers make no vectors of this by themselves.
-    ///
-    /// # Safety
-    /// The machine has the instructions; they are there, aligned to 16 bytes.
     #[inline(always)]
     unsafe fn steps(from: *const u8) -> Self::Numbers {
         let mut numbers = [0.0; LINES];
         // SAFETY: the caller's promise.
         unsafe {
-            let steps = from.cast::<i8>();
             for (i, number) in numbers.iter_mut().enumerate() {
-                *number = f32::from(*steps.add(i));
+                *number = f32::from(*from.cast::<i8>().add(i));
             }
             Self::Numbers::load(numbers.as_ptr())
         }

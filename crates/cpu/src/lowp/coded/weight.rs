@@ -1,9 +1,9 @@
 //! B, laid out once, for weights that do not change; and its columns read back, for tables of a vocabulary.
-#![allow(clippy::cast_ptr_alignment)] // panels begin at 64 bytes, and so does each part of their blocks
 
 use glassformer_tensor::{Base, Bits, Buffer, CodedRow, Coding, SUPER, Scales, half};
 
 use super::{LINE, LINES, Layout, UNIT, is_supported};
+use crate::lowp::weight::bytes_of;
 
 /// A coded B: panels of sixteen columns, as this module's parent says.
 #[derive(Clone, Debug)]
@@ -170,13 +170,6 @@ impl Weight {
 }
 
 const _: () = assert!(SUPER.is_multiple_of(LINE));
-
-/// The bytes of a buffer.
-fn bytes_of(buffer: &mut Buffer) -> &mut [u8] {
-    let len = buffer.len() * size_of::<f32>();
-    // SAFETY: the same memory, and every pattern of bits is an `f32` and four bytes.
-    unsafe { std::slice::from_raw_parts_mut(buffer.as_mut_ptr().cast(), len) }
-}
 
 /// Sets the codes of a column at sixteen steps: four codes at a time, in the same four bytes of each line.
 fn put(bits: Bits, sixteen: &mut [u8], column: usize, codes: [u8; LINES]) {

@@ -1,11 +1,10 @@
 //! What is done to the rows of a whole patch on AMX: two lines of numbers, with nothing to decide on the way.
-#![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use std::marker::PhantomData;
 
 use super::numbers::{Biased, Columns, Kept, Numbers, Scaled, ScaledOnto};
 use super::{Conversion, Finish, Place, Rows, is_f32};
-use crate::epilogue::{Combine, Epilogue, Gated, Region, Store, Sum, Two};
+use crate::epilogue::{Combine, Epilogue, Region, Store};
 use crate::lanes::activation::{ActivationFn, with_activation};
 use crate::lanes::{Avx512, Lanes};
 use crate::lowp::patch::Sums;
@@ -20,7 +19,8 @@ trait Applied {
 
 struct Nothing;
 struct Activated<F>(PhantomData<F>);
-struct With<T>(PhantomData<T>);
+struct Added;
+struct Gated<F>(PhantomData<F>);
 
 impl Applied for Nothing {
     #[inline(always)]
@@ -36,16 +36,34 @@ impl<F: ActivationFn> Applied for Activated<F> {
     }
 }
 
-impl<T: Two> Applied for With<T> {
+impl Applied for Added {
     #[inline(always)]
     unsafe fn at(x: Avx512, place: &Place, row: usize, at: usize) -> Avx512 {
-        let (Combine::Add(other) | Combine::Gate(_, other)) = place.epilogue.combine else {
-            unreachable!("`fused` picks it for these")
-        };
-        let [first, left] = place.region.corner;
         // SAFETY: the caller's promise.
-        T::at(x, unsafe { Avx512::load(other.start.add((first + row) * other.stride + left + at)) })
+        x + unsafe { other(place, row, at) }
     }
+}
+
+impl<F: ActivationFn> Applied for Gated<F> {
+    #[inline(always)]
+    unsafe fn at(x: Avx512, place: &Place, row: usize, at: usize) -> Avx512 {
+        // SAFETY: the caller's promise.
+        F::value(unsafe { other(place, row, at) }) * x
+    }
+}
+
+/// The numbers of the other matrix.
+///
+/// # Safety
+/// As [`Rows`] says.
+#[inline(always)]
+unsafe fn other(place: &Place, row: usize, at: usize) -> Avx512 {
+    let (Combine::Add(other) | Combine::Gate(_, other)) = place.epilogue.combine else {
+        unreachable!("`fused` picks it for these")
+    };
+    let [first, left] = place.region.corner;
+    // SAFETY: the caller's promise.
+    unsafe { Avx512::load(other.start.add((first + row) * other.stride + left + at)) }
 }
 
 /// [`Rows`] that apply what follows, too. To C past the caches if `FAR`, which begins with a line then.
@@ -139,8 +157,8 @@ fn applied<N: Numbers>(epilogue: &Epilogue) -> Option<Rows> {
         (None, Combine::Nothing) if epilogue.store == Store::Streaming => Some(square::<N, Nothing, true>),
         (None, Combine::Nothing) => Some(square::<N, Nothing, false>),
         (Some(act), Combine::Nothing) => with_activation!(act, |F| Some(square::<N, Activated<F>, false>)),
-        (None, Combine::Add(_)) => Some(square::<N, With<Sum>, false>),
-        (None, Combine::Gate(act, _)) => with_activation!(act, |F| Some(square::<N, With<Gated<F>>, false>)),
+        (None, Combine::Add(_)) => Some(square::<N, Added, false>),
+        (None, Combine::Gate(act, _)) => with_activation!(act, |F| Some(square::<N, Gated<F>, false>)),
         (Some(_), _) | (None, Combine::Derivative(..) | Combine::DerivativeBf16(..)) => None,
     }
 }
@@ -154,7 +172,7 @@ fn rounded<N: Numbers>(epilogue: &Epilogue) -> Option<Rows> {
         (None, Combine::Nothing) => Some(rounded_square::<N, Nothing>),
         (Some(act), Combine::Nothing) => with_activation!(act, |F| Some(rounded_square::<N, Activated<F>>)),
         (None, Combine::Gate(act, _)) => {
-            with_activation!(act, |F| Some(rounded_square::<N, With<Gated<F>>>))
+            with_activation!(act, |F| Some(rounded_square::<N, Gated<F>>))
         }
         _ => None,
     }

@@ -1,5 +1,4 @@
 //! How the sums of a row become its numbers.
-#![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use super::{Conversion, Place};
 use crate::lanes::Lanes;
@@ -10,26 +9,17 @@ pub(super) trait Numbers {
     const CONVERSION: Conversion;
 }
 
-pub(super) struct Kept;
-pub(super) struct Biased;
-pub(super) struct Scaled;
-pub(super) struct ScaledOnto;
+macro_rules! numbers {
+    ($($name:ident: $conversion:ident),+) => {$(
+        pub(super) struct $name;
 
-impl Numbers for Kept {
-    const CONVERSION: Conversion = Conversion::Keep;
+        impl Numbers for $name {
+            const CONVERSION: Conversion = Conversion::$conversion;
+        }
+    )+};
 }
 
-impl Numbers for Biased {
-    const CONVERSION: Conversion = Conversion::Add;
-}
-
-impl Numbers for Scaled {
-    const CONVERSION: Conversion = Conversion::Scale;
-}
-
-impl Numbers for ScaledOnto {
-    const CONVERSION: Conversion = Conversion::ScaleOnto;
-}
+numbers!(Kept: Keep, Biased: Add, Scaled: Scale, ScaledOnto: ScaleOnto);
 
 /// What sixteen columns have in common in all rows.
 #[derive(Clone, Copy)]

@@ -3,8 +3,6 @@
 //! `vpmaddubsw` multiplies codes without their offset, 0 to 15, by A, and adds two products. Over the four lines of a group that is at
 //! most 4 · 2 · 15 · 127, and what the offset takes away, with which sums begin, at most 4 · 2 · 8 · 127: together sixteen bits hold
 //! them. So ten instructions multiply 256 numbers, where integers of eight bits take sixteen.
-#![allow(clippy::needless_range_loop)] // several arrays have the same index
-#![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
 use super::x86::{PANELS, Unit, prefetch};
 use super::{GROUP_LINES, GROUPS, LINE, LINES, TILE, place};

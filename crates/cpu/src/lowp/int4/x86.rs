@@ -1,9 +1,6 @@
 //! By AVX-512: tiles unpacked for many rows, and up to sixteen rows multiplied without that.
 //!
 //! Codes and steps are so small that two products fit beside each other into sixteen bits, and the sum over a group into as many.
-#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes, and steps to 32
-#![allow(clippy::needless_range_loop)] // several arrays have the same index
-#![allow(clippy::wildcard_imports)] // intrinsics carry their origin in their names
 
 use super::{GROUP_LINES, GROUPS, LINE, LINES, PAIR, TILE, place};
 use crate::lowp::patch::Patch;

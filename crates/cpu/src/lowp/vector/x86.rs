@@ -1,17 +1,10 @@
 //! Steps for AVX2, AVX-VNNI, AVX-512, and AVX-512 BF16 and VNNI.
-#![allow(clippy::cast_ptr_alignment)] // lines are aligned to 64 bytes
 
-use super::{Patch, Step, rows, rows_prefetching, steps_alone, together};
+use super::{Patch, Step, Widened, rows, rows_prefetching, steps_alone, together};
+use crate::lanes::{Avx2, Avx512};
 use crate::lowp::prefetch::Prefetcher;
 use crate::lowp::{Dot, Format};
-use std::arch::x86_64::{
-    __m256, __m256i, __m512, __m512bh, __m512i, _mm256_abs_epi8, _mm256_add_epi32, _mm256_and_si256,
-    _mm256_castsi256_ps, _mm256_dpbusd_avx_epi32, _mm256_fmadd_ps, _mm256_load_si256, _mm256_madd_epi16,
-    _mm256_maddubs_epi16, _mm256_set1_epi16, _mm256_set1_epi32, _mm256_set1_ps, _mm256_sign_epi8,
-    _mm256_slli_epi32, _mm512_add_epi32, _mm512_and_si512, _mm512_castsi512_ps, _mm512_dpbf16_ps,
-    _mm512_dpbusd_epi32, _mm512_fmadd_ps, _mm512_load_si512, _mm512_madd_epi16, _mm512_set1_epi32,
-    _mm512_set1_ps, _mm512_slli_epi16, _mm512_slli_epi32, _mm512_srai_epi16,
-};
+use std::arch::x86_64::*;
 
 /// # Safety
 /// As for [`super::multiply`].
@@ -46,10 +39,10 @@ macro_rules! kernel {
 }
 
 // As many sums as fit into sixteen or thirty-two registers, beside B and A.
-kernel!(bf16_avx2, "avx2,fma", Widened2, 3, 1);
+kernel!(bf16_avx2, "avx2,fma", Widened<Avx2>, 3, 1);
 kernel!(int8_avx2, "avx2,fma", Signs, 4, 1);
 kernel!(int8_avx_vnni, "avx2,fma,avxvnni", Vnni2, 5, 1);
-kernel!(bf16_avx512, "avx512f,avx512dq,avx512bw,avx512vl", Widened512, 4, 4);
+kernel!(bf16_avx512, "avx512f,avx512dq,avx512bw,avx512vl", Widened<Avx512>, 4, 4);
 kernel!(bf16_dot, "avx512f,avx512dq,avx512bw,avx512vl,avx512bf16", Pairs, 4, 4);
 
 /// # Safety
@@ -113,89 +106,6 @@ pub(super) unsafe fn alone(dot: Dot, format: Format, times: usize) -> Option<usi
         Dot::Avx512Vnni | Dot::Avx512Dot if format.is_integers() => steps!("avx512f,avx512vnni", Vnni512, 16),
         Dot::Avx512Dot => steps!("avx512f,avx512bf16", Pairs, 16),
         _ => None,
-    }
-}
-
-/// Two registers of `f32`, to which widened `bf16` are added one by one.
-#[derive(Clone, Copy)]
-struct Widened2([__m256; 2]);
-
-impl Step for Widened2 {
-    type Left = [__m256; 2];
-    type Right = [[__m256; 2]; 2];
-
-    #[inline(always)]
-    unsafe fn left(from: *const u32) -> [__m256; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let pair = *from;
-            [_mm256_set1_ps(f32::from_bits(pair << 16)), _mm256_set1_ps(f32::from_bits(pair & 0xffff_0000))]
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn right(line: *const u8) -> [[__m256; 2]; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let upper = _mm256_set1_epi32(0xffff_0000_u32.cast_signed());
-            let half = |at: usize| {
-                let pairs = _mm256_load_si256(line.add(at).cast());
-                [
-                    _mm256_castsi256_ps(_mm256_slli_epi32::<16>(pairs)),
-                    _mm256_castsi256_ps(_mm256_and_si256(pairs, upper)),
-                ]
-            };
-            [half(0), half(32)]
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn add(self, left: [__m256; 2], right: [[__m256; 2]; 2]) -> Self {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let half = |h: usize| {
-                let first = _mm256_fmadd_ps(left[0], right[h][0], self.0[h]);
-                _mm256_fmadd_ps(left[1], right[h][1], first)
-            };
-            Self([half(0), half(1)])
-        }
-    }
-}
-
-/// The same with one register.
-#[derive(Clone, Copy)]
-struct Widened512(__m512);
-
-impl Step for Widened512 {
-    type Left = [__m512; 2];
-    type Right = [__m512; 2];
-
-    #[inline(always)]
-    unsafe fn left(from: *const u32) -> [__m512; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let pair = *from;
-            [_mm512_set1_ps(f32::from_bits(pair << 16)), _mm512_set1_ps(f32::from_bits(pair & 0xffff_0000))]
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn right(line: *const u8) -> [__m512; 2] {
-        // SAFETY: the caller's promise.
-        unsafe {
-            let pairs = _mm512_load_si512(line.cast());
-            let upper = _mm512_set1_epi32(0xffff_0000_u32.cast_signed());
-            [
-                _mm512_castsi512_ps(_mm512_slli_epi32::<16>(pairs)),
-                _mm512_castsi512_ps(_mm512_and_si512(pairs, upper)),
-            ]
-        }
-    }
-
-    #[inline(always)]
-    unsafe fn add(self, left: [__m512; 2], right: [__m512; 2]) -> Self {
-        // SAFETY: the caller's promise.
-        Self(unsafe { _mm512_fmadd_ps(left[1], right[1], _mm512_fmadd_ps(left[0], right[0], self.0)) })
     }
 }
 
