@@ -15,20 +15,27 @@ use crate::team::Team;
 /// Something to hold, not yet made.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Wanted {
-    /// A weight as it is.
-    Plain(Value),
-    /// A weight as the B of a product.
-    Packed(Value, Packs),
-    /// A weight `[out, in]` as the low-precision B of a product.
-    Lowp(Value, Format),
-    /// A weight `[out, in]` in few bits.
-    Coded(Value, Coding),
-    /// A table in 8-bit integers, whose rows are looked up.
-    Table(Value),
+    /// A weight in this form.
+    Weight(Value, Form),
     /// The rows of this sinusoid for so many positions.
     Sinusoid(Sinusoid, usize),
     /// The angles of these rotations, which do not depend on a sequence's length, for so many positions.
     Angles(Rotate, usize),
+}
+
+/// The forms of a weight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(super) enum Form {
+    /// As it is.
+    Plain,
+    /// The B of a product.
+    Packed(Packs),
+    /// `[out, in]` as the low-precision B of a product.
+    Lowp(Format),
+    /// `[out, in]` in few bits.
+    Coded(Coding),
+    /// A table in 8-bit integers, whose rows are looked up.
+    Table,
 }
 
 /// Something held.
@@ -63,16 +70,6 @@ pub(super) struct ConstantCache {
 /// Which weights, which of them, in which form.
 type Label = (u64, String, Form);
 
-/// The forms of a weight.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Form {
-    Plain,
-    Packed(Packs),
-    Lowp(Format),
-    Coded(Coding),
-    Table,
-}
-
 impl ConstantCache {
     fn find(&self, label: &Label) -> Option<Arc<Constant>> {
         self.lock().get(label)?.upgrade()
@@ -99,16 +96,9 @@ pub(super) fn make(
     cache: &ConstantCache,
     team: &Team,
 ) -> Result<Vec<Arc<Constant>>, Error> {
-    let label = |wanted: &Wanted| {
-        let (value, form) = match wanted {
-            Wanted::Plain(value) => (*value, Form::Plain),
-            Wanted::Packed(value, packs) => (*value, Form::Packed(*packs)),
-            Wanted::Lowp(value, format) => (*value, Form::Lowp(*format)),
-            Wanted::Coded(value, coding) => (*value, Form::Coded(*coding)),
-            Wanted::Table(value) => (*value, Form::Table),
-            Wanted::Sinusoid(..) | Wanted::Angles(..) => return None,
-        };
-        Some((weights.identity()?, graph.info(value).name.clone(), form))
+    let label = |wanted: &Wanted| match *wanted {
+        Wanted::Weight(value, form) => Some((weights.identity()?, graph.info(value).name.clone(), form)),
+        Wanted::Sinusoid(..) | Wanted::Angles(..) => None,
     };
     let found = |wanted: &Wanted| match label(wanted) {
         Some(label) => cache.find(&label),
@@ -128,21 +118,23 @@ pub(super) fn make(
         let _ = made[at].set(constant);
     };
     let prepare = |value: Value| -> Result<(), Error> {
-        let forms = || (0..wanted.len()).filter(|&at| wanted[at].of() == Some(value));
-        let open = || forms().filter(|&at| made[at].get().is_none());
-        for at in open() {
-            if let Some(constant) = as_stored(&wanted[at], graph, weights)? {
+        let forms = || {
+            wanted.iter().enumerate().filter_map(|(at, wanted)| match *wanted {
+                Wanted::Weight(of, form) if of == value => Some((at, form)),
+                Wanted::Weight(..) | Wanted::Sinusoid(..) | Wanted::Angles(..) => None,
+            })
+        };
+        let open = || forms().filter(|&(at, _)| made[at].get().is_none());
+        for (at, form) in open() {
+            if let Some(constant) = as_stored(value, form, graph, weights)? {
                 keep(at, constant);
             }
         }
         // A weight in no form at all is read too: it is checked all the same.
         if open().next().is_some() || forms().next().is_none() {
             let data = graph.read_weight(weights, value)?;
-            for at in open() {
-                if let Some(constant) = weight(&wanted[at], graph, &data) {
-                    keep(at, constant);
-                }
-            }
+            let width = graph.shape(value).width;
+            open().for_each(|(at, form)| keep(at, weight(form, &data, width)));
         }
         Ok(())
     };
@@ -165,53 +157,53 @@ pub(super) fn make(
 impl Wanted {
     /// Whether it is a weight in less than `f32`.
     pub fn is_lowp(&self) -> bool {
-        match self {
-            Self::Lowp(..) | Self::Coded(..) | Self::Table(_) => true,
-            Self::Plain(_) | Self::Packed(..) | Self::Sinusoid(..) | Self::Angles(..) => false,
-        }
-    }
-
-    /// The weight that it is made of.
-    fn of(&self) -> Option<Value> {
-        match self {
-            Self::Plain(value)
-            | Self::Packed(value, _)
-            | Self::Lowp(value, _)
-            | Self::Coded(value, _)
-            | Self::Table(value) => Some(*value),
-            Self::Sinusoid(..) | Self::Angles(..) => None,
-        }
+        matches!(self, Self::Weight(_, Form::Lowp(_) | Form::Coded(_) | Form::Table))
     }
 }
 
-/// What is wanted in the very bits that it is stored in, without being converted on the way.
+/// That a weight has another size than the graph says.
+fn another_size(info: &ValueInfo, expected: usize, found: usize) -> Error {
+    Error::WeightSize { name: info.name.clone(), shape: info.shape.to_string(), expected, found }
+}
+
+/// How many rows a weight has, and how wide they are.
+fn sizes(info: &ValueInfo) -> (usize, usize) {
+    (if let Rows::Fixed(rows) = info.shape.rows { rows } else { 0 }, info.shape.width)
+}
+
+/// A weight in the very bits that it is stored in, without being converted on the way.
 ///
 /// # Errors
 /// If a row has another length than the graph says, or stands for what is no number.
-fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<Option<Constant>, Error> {
-    let (value, coding) = match wanted {
-        Wanted::Lowp(value, Format::Bf16) => return from_bits16(*value, graph, weights),
-        Wanted::Coded(value, coding) => (*value, *coding),
-        Wanted::Lowp(value, Format::Int8) | Wanted::Table(value) => (*value, Coding::INT8),
-        Wanted::Lowp(value, Format::Int4) => (*value, Coding::INT4),
-        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Sinusoid(..) | Wanted::Angles(..) => return Ok(None),
+fn as_stored(
+    value: Value,
+    form: Form,
+    graph: &Graph,
+    weights: &dyn Constants,
+) -> Result<Option<Constant>, Error> {
+    let info = graph.info(value);
+    let coding = match form {
+        Form::Lowp(Format::Bf16) => return from_bits16(info, weights),
+        Form::Coded(coding) => coding,
+        Form::Lowp(Format::Int8) | Form::Table => Coding::INT8,
+        Form::Lowp(Format::Int4) => Coding::INT4,
+        Form::Plain | Form::Packed(_) => return Ok(None),
     };
-    let ValueInfo { name, shape, .. } = graph.info(value);
-    let Some(stored) = weights.coded(name).filter(|stored| stored.coding() == coding) else {
+    let (rows, width) = sizes(info);
+    let Some(stored) = weights.coded(&info.name).filter(|stored| stored.coding() == coding) else {
         return Ok(None);
     };
-    let (rows, width) = (if let Rows::Fixed(rows) = shape.rows { rows } else { 0 }, shape.width);
+    let not_finite =
+        |row: usize, value| Error::NotFinite { name: info.name.clone(), index: row * width, value };
     if coding == Coding::INT8 {
         let Some(Integers { bytes, scales }) = stored.integers() else { return Ok(None) };
         if (bytes.len(), scales.len()) != (rows * width, rows) {
-            let (expected, found) = (rows * width, bytes.len());
-            return Err(Error::WeightSize { name: name.clone(), shape: shape.to_string(), expected, found });
+            return Err(another_size(info, rows * width, bytes.len()));
         }
         if let Some(index) = scales.iter().position(|x| !x.is_finite()) {
-            let value = scales[index];
-            return Err(Error::NotFinite { name: name.clone(), index: index * width, value });
+            return Err(not_finite(index, scales[index]));
         }
-        if let Wanted::Table(_) = wanted {
+        if form == Form::Table {
             return Ok(Some(Constant::Table(Table::from_integers(bytes, scales, width))));
         }
         return Ok(Weight::from_integers(bytes, scales, width).map(Constant::Lowp));
@@ -220,14 +212,12 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
     let read = |index: usize, row: &mut CodedRow| {
         stored.row(index, row);
         if row.codes.len() != width {
-            let found = index * width + row.codes.len();
-            let expected = rows * width;
-            return Err(Error::WeightSize { name: name.clone(), shape: shape.to_string(), expected, found });
+            return Err(another_size(info, rows * width, index * width + row.codes.len()));
         }
-        if let Some(&value) = row.scales.iter().chain(&row.minima).find(|x| !x.is_finite()) {
-            return Err(Error::NotFinite { name: name.clone(), index: index * width, value });
+        match row.scales.iter().chain(&row.minima).find(|x| !x.is_finite()) {
+            Some(&value) => Err(not_finite(index, value)),
+            None => Ok(()),
         }
-        Ok(())
     };
     if coding == Coding::INT4 {
         let mut weight = Weight::zeros(Format::Int4, width, rows);
@@ -249,19 +239,17 @@ fn as_stored(wanted: &Wanted, graph: &Graph, weights: &dyn Constants) -> Result<
 ///
 /// # Errors
 /// If it has another size than the graph says, or a number that is none.
-fn from_bits16(value: Value, graph: &Graph, weights: &dyn Constants) -> Result<Option<Constant>, Error> {
-    let ValueInfo { name, shape, .. } = graph.info(value);
-    let Some(stored) = weights.halves(name) else { return Ok(None) };
-    let (rows, width) = (if let Rows::Fixed(rows) = shape.rows { rows } else { 0 }, shape.width);
+fn from_bits16(info: &ValueInfo, weights: &dyn Constants) -> Result<Option<Constant>, Error> {
+    let Some(stored) = weights.halves(&info.name) else { return Ok(None) };
+    let (rows, width) = sizes(info);
     if stored.count() != rows * width {
-        let (expected, found) = (rows * width, stored.count());
-        return Err(Error::WeightSize { name: name.clone(), shape: shape.to_string(), expected, found });
+        return Err(another_size(info, rows * width, stored.count()));
     }
     let read = |index: usize, row: &mut [f32]| {
         stored.widen(index * width, row);
         match row.iter().position(|x| !x.is_finite()) {
             Some(at) => {
-                Err(Error::NotFinite { name: name.clone(), index: index * width + at, value: row[at] })
+                Err(Error::NotFinite { name: info.name.clone(), index: index * width + at, value: row[at] })
             }
             None => Ok(()),
         }
@@ -269,36 +257,22 @@ fn from_bits16(value: Value, graph: &Graph, weights: &dyn Constants) -> Result<O
     Weight::by_rows(Format::Bf16, rows, width, read).map(|weight| Some(Constant::Lowp(weight)))
 }
 
-/// What is wanted of a weight, from its numbers.
-fn weight(wanted: &Wanted, graph: &Graph, data: &[f32]) -> Option<Constant> {
-    match *wanted {
-        Wanted::Plain(_) => Some(Constant::Plain(Buffer::from(data))),
-        Wanted::Packed(value, packs) => {
-            let width = graph.shape(value).width;
-            let rows = data.len() / width.max(1);
-            Some(Constant::Packed(match packs {
-                Packs::Transposed => Packed::from_weight(data, rows, width),
-                Packs::Rows => Packed::from_rows(data, rows, width),
-            }))
-        }
-        Wanted::Lowp(value, format) => {
-            let width = graph.shape(value).width;
-            Some(Constant::Lowp(Weight::from_weight(format, data, data.len() / width.max(1), width)))
-        }
-        Wanted::Coded(value, coding) => {
-            let width = graph.shape(value).width;
-            Some(Constant::Coded(coded::Weight::from_weight(coding, data, data.len() / width.max(1), width)))
-        }
-        Wanted::Table(value) => Some(Constant::Table(Table::from_weight(data, graph.shape(value).width))),
-        Wanted::Sinusoid(..) | Wanted::Angles(..) => None,
+/// A weight from its numbers, whose rows are so wide.
+fn weight(form: Form, data: &[f32], width: usize) -> Constant {
+    let rows = data.len() / width.max(1);
+    match form {
+        Form::Plain => Constant::Plain(Buffer::from(data)),
+        Form::Packed(Packs::Transposed) => Constant::Packed(Packed::from_weight(data, rows, width)),
+        Form::Packed(Packs::Rows) => Constant::Packed(Packed::from_rows(data, rows, width)),
+        Form::Lowp(format) => Constant::Lowp(Weight::from_weight(format, data, rows, width)),
+        Form::Coded(coding) => Constant::Coded(coded::Weight::from_weight(coding, data, rows, width)),
+        Form::Table => Constant::Table(Table::from_weight(data, width)),
     }
 }
 
 fn table(wanted: &Wanted) -> Option<Constant> {
     match wanted {
-        Wanted::Plain(_) | Wanted::Packed(..) | Wanted::Lowp(..) | Wanted::Coded(..) | Wanted::Table(_) => {
-            None
-        }
+        Wanted::Weight(..) => None,
         Wanted::Sinusoid(op, positions) => {
             let mut table = Buffer::zeros(positions * op.width);
             for (p, row) in table.chunks_exact_mut(op.width.max(1)).enumerate() {

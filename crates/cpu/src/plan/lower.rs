@@ -10,7 +10,7 @@ use glassformer_graph::{
 };
 use glassformer_plan::{Count, EpilogueKind, Fused, Fusions, Home, Rule, Slot, SlotId, Steps};
 
-use super::constants::Wanted;
+use super::constants::{self, Wanted};
 use super::row_blocks::{self, Region, Seen};
 use super::schedule::Schedule;
 use super::{Step, Task};
@@ -240,7 +240,7 @@ impl<'a> Lowering<'a> {
         match self.forms.get(&(value, Form::Plain)) {
             Some(&slot) => slot,
             // All others were made by nodes, or given: see `of`.
-            None => self.constant(Wanted::Plain(value), self.graph.shape(value)),
+            None => self.constant(Wanted::Weight(value, constants::Form::Plain), self.graph.shape(value)),
         }
     }
 
@@ -387,7 +387,7 @@ impl<'a> Lowering<'a> {
         let (k, columns) = packs.sizes(self.capacity.count(rows), width);
         let floats = Packed::len(k, columns);
         let slot = if self.graph.info(value).origin == Origin::Leaf(Leaf::Weight) {
-            self.constant(Wanted::Packed(value, packs), Shape::fixed(1, floats))
+            self.constant(Wanted::Weight(value, constants::Form::Packed(packs)), Shape::fixed(1, floats))
         } else {
             let from = self.value(value);
             let to = self.steps.block(floats);

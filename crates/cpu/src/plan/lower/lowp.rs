@@ -5,7 +5,7 @@ use glassformer_graph::{Leaf, Node, Op, Origin, Rows, Shape, Value};
 use glassformer_plan::{About, Count, EpilogueKind, Fused, Fusions, Rule, SlotId, Type};
 use glassformer_tensor::Coding;
 
-use super::super::constants::Wanted;
+use super::super::constants::{self, Wanted};
 use super::{BF16_ROWS, Contents, Form, Holding, Lowering, Task};
 use crate::kernels::{Kernel, OutputFormat, Work};
 use crate::lowp::{Format, Operand, OperandPacker, RowFormat, Table, Weight, coded};
@@ -188,7 +188,8 @@ impl Lowering<'_> {
             Type::F32 => return None,
             Type::Int8 if self.is_only_looked_up(table) => {
                 let floats = Table::len(vocabulary, self.graph.shape(table).width);
-                let slot = self.constant(Wanted::Table(table), Shape::fixed(1, floats));
+                let slot =
+                    self.constant(Wanted::Weight(table, constants::Form::Table), Shape::fixed(1, floats));
                 (Kernel::TableLookup { op, vocabulary }, slot)
             }
             Type::Coded(coding) => {
@@ -224,14 +225,14 @@ impl Lowering<'_> {
     fn coded_constant(&mut self, value: Value, coding: Coding) -> SlotId {
         let Shape { rows, width } = self.graph.shape(value);
         let floats = coded::Weight::len(coding, width, self.capacity.count(rows));
-        self.constant(Wanted::Coded(value, coding), Shape::fixed(1, floats))
+        self.constant(Wanted::Weight(value, constants::Form::Coded(coding)), Shape::fixed(1, floats))
     }
 
     /// A weight as the low-precision B of a product.
     fn lowp_constant(&mut self, value: Value, format: Format) -> SlotId {
         let Shape { rows, width } = self.graph.shape(value);
         let floats = Weight::len(format, width, self.capacity.count(rows));
-        self.constant(Wanted::Lowp(value, format), Shape::fixed(1, floats))
+        self.constant(Wanted::Weight(value, constants::Form::Lowp(format)), Shape::fixed(1, floats))
     }
 
     /// A weight as the low-precision B of a product: held, where it does not change, else made at every run.
