@@ -2,7 +2,6 @@
 //!
 //! A machine may be shared with others, and its clock follows its load: measure a ceiling in the same round as what is
 //! held against it.
-#![allow(clippy::inline_always)] // the first rule of `lanes`
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicUsize, Ordering};

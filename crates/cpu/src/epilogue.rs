@@ -3,13 +3,13 @@
 //! A fused product has the bits of the product and the steps that it replaces: the operations and their order are the same. They are done in
 //! place, a few rows at a time. That costs one more load and store, beside the dozens of instructions of an activation, and needs one loop for
 //! each of them instead of one for each kind of product. Only products on AMX do the most frequent ones in registers (`lowp/epilogue.rs`).
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use std::marker::PhantomData;
 
 use crate::dispatch;
 use crate::isa::Isa;
-use crate::lanes::activation::{ActivationFn, ActivationKind, with_activation};
+use crate::lanes::activation::{ActivationKind, with_activation};
+use crate::lanes::map::{Back, Gated, Sum, Two, Value, one, two};
 use crate::lanes::{LANES, Lanes, prefetch_l2};
 
 /// What becomes of every number x of A·B: the bias is added, then the activation is applied, then x is combined with another number, and
@@ -81,36 +81,6 @@ pub(crate) struct Region {
     pub stride: usize,
 }
 
-/// x and o together.
-pub(crate) trait Two {
-    fn at<L: Lanes>(x: L, other: L) -> L;
-}
-
-pub(crate) struct Sum;
-pub(crate) struct Gated<F>(PhantomData<F>);
-pub(crate) struct TimesDerivative<F>(PhantomData<F>);
-
-impl Two for Sum {
-    #[inline(always)]
-    fn at<L: Lanes>(x: L, other: L) -> L {
-        x + other
-    }
-}
-
-impl<F: ActivationFn> Two for Gated<F> {
-    #[inline(always)]
-    fn at<L: Lanes>(x: L, gate: L) -> L {
-        F::value(gate) * x
-    }
-}
-
-impl<F: ActivationFn> Two for TimesDerivative<F> {
-    #[inline(always)]
-    fn at<L: Lanes>(x: L, before: L) -> L {
-        F::slope(before) * x
-    }
-}
-
 impl Epilogue {
     /// Whether [`Epilogue::apply`] changes anything.
     pub(crate) fn changes(&self) -> bool {
@@ -148,14 +118,19 @@ impl Epilogue {
         // SAFETY: the caller's promise.
         unsafe {
             if let Some(act) = self.activation {
-                with_activation!(act, |F| activate::<L, F>(region));
+                with_activation!(act, |F| for row in 0..region.rows {
+                    let c = region.c.add(row * region.stride);
+                    one::<L>(Value::<F>(PhantomData), c, c, region.columns);
+                });
             }
             match self.combine {
                 Combine::Nothing => {}
-                Combine::Add(other) => both::<L, Sum>(region, other),
-                Combine::Gate(act, other) => with_activation!(act, |F| both::<L, Gated<F>>(region, other)),
+                Combine::Add(other) => both::<L>(Sum, region, other),
+                Combine::Gate(act, other) => {
+                    with_activation!(act, |F| both::<L>(Gated::<F>(PhantomData), region, other));
+                }
                 Combine::Derivative(act, other) => {
-                    with_activation!(act, |F| both::<L, TimesDerivative<F>>(region, other));
+                    with_activation!(act, |F| both::<L>(Back::<F>(PhantomData), region, other));
                 }
                 Combine::DerivativeBf16(..) => unreachable!("products in `bf16` read that row by row"),
             }
@@ -163,46 +138,18 @@ impl Epilogue {
     }
 }
 
+/// x = f(o, x).
+///
 /// # Safety
 /// As for [`Epilogue::apply_on`].
 #[inline(always)]
-unsafe fn activate<L: Lanes, F: ActivationFn>(region: &Region) {
+unsafe fn both<L: Lanes>(f: impl Two, region: &Region, other: Other) {
     for row in 0..region.rows {
-        let mut at = 0;
-        // SAFETY: the caller's promise; `at` stays below the region's columns.
-        unsafe {
-            let c = region.c.add(row * region.stride);
-            while at + LANES <= region.columns {
-                F::value(L::load(c.add(at))).store(c.add(at));
-                at += LANES;
-            }
-            if at < region.columns {
-                let some = region.columns - at;
-                F::value(L::load_first(c.add(at), some)).store_first(c.add(at), some);
-            }
-        }
-    }
-}
-
-/// # Safety
-/// As for [`Epilogue::apply_on`].
-#[inline(always)]
-unsafe fn both<L: Lanes, T: Two>(region: &Region, other: Other) {
-    for row in 0..region.rows {
-        let mut at = 0;
-        // SAFETY: the caller's promise; `at` stays below the region's columns.
+        // SAFETY: the caller's promise.
         unsafe {
             let c = region.c.add(row * region.stride);
             let o = other.start.add((region.corner[0] + row) * other.stride + region.corner[1]);
-            while at + LANES <= region.columns {
-                T::at(L::load(c.add(at)), L::load(o.add(at))).store(c.add(at));
-                at += LANES;
-            }
-            if at < region.columns {
-                let some = region.columns - at;
-                T::at(L::load_first(c.add(at), some), L::load_first(o.add(at), some))
-                    .store_first(c.add(at), some);
-            }
+            two::<L>(f, o, c, c, region.columns);
         }
     }
 }
@@ -212,6 +159,7 @@ pub(crate) mod tests {
     use glassformer_graph::ops::Activation;
 
     use super::*;
+    use crate::lanes::activation::ActivationFn;
 
     /// Epilogues with everything that may follow a product, with rows of `other` that begin `stride` apart.
     pub(crate) fn epilogues(other: &[f32], stride: usize) -> Vec<Epilogue> {

@@ -1,59 +1,21 @@
 //! The activations between two projections, alone and as gates, with their derivatives: see [`crate::lanes::activation`] for the maths.
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use std::marker::PhantomData;
 
 use glassformer_graph::ops::{Activate, ActivateGrad, Gate, GateGrad};
 
-use super::map::{One, Two, map_one, map_two};
+use super::map::{map_one, map_two};
 use super::row::{load, store};
 use super::split::over_numbers;
 use super::{Call, CpuOperation};
 use crate::dispatch;
 use crate::lanes::activation::{ActivationFn, with_activation};
+use crate::lanes::map::{Back, Gated, Value};
 use crate::lanes::{LANES, Lanes};
-
-/// f(x).
-struct Value<B>(PhantomData<B>);
-/// f(g) · u.
-struct Gated<B>(PhantomData<B>);
-/// f′(x) · dy.
-struct Back<B>(PhantomData<B>);
-
-macro_rules! copy {
-    ($($name:ident),*) => {$(
-        impl<B> Clone for $name<B> { fn clone(&self) -> Self { *self } }
-        impl<B> Copy for $name<B> {}
-    )*};
-}
-copy!(Value, Gated, Back);
-
-impl<B: ActivationFn> One for Value<B> {
-    #[inline(always)]
-    fn at<L: Lanes>(self, x: L) -> L {
-        B::value(x)
-    }
-}
-
-impl<B: ActivationFn> Two for Gated<B> {
-    #[inline(always)]
-    fn at<L: Lanes>(self, g: L, u: L) -> L {
-        B::value(g) * u
-    }
-}
-
-impl<B: ActivationFn> Two for Back<B> {
-    #[inline(always)]
-    fn at<L: Lanes>(self, x: L, dy: L) -> L {
-        B::slope(x) * dy
-    }
-}
 
 /// `y = f(x)`.
 impl CpuOperation for Activate {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         // SAFETY: the caller's promise.
@@ -65,9 +27,7 @@ impl CpuOperation for Activate {
 
 /// `dx = f′(x) ⊙ dy`.
 impl CpuOperation for ActivateGrad {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         // SAFETY: the caller's promise.
@@ -77,9 +37,7 @@ impl CpuOperation for ActivateGrad {
 
 /// `y = f(g) ⊙ u`.
 impl CpuOperation for Gate {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         // SAFETY: the caller's promise.
@@ -91,9 +49,7 @@ impl CpuOperation for Gate {
 
 /// `dg = f′(g) ⊙ u ⊙ dy`, `du = f(g) ⊙ dy`.
 impl CpuOperation for GateGrad {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let y = call.outputs[0];
@@ -119,8 +75,7 @@ unsafe fn gate_back<L: Lanes, B: ActivationFn>(
     [dg, du]: [*mut f32; 2],
     n: usize,
 ) {
-    let mut i = 0;
-    while i < n {
+    for i in (0..n).step_by(LANES) {
         let some = LANES.min(n - i);
         // SAFETY: `i + some ≤ n`.
         unsafe {
@@ -129,6 +84,5 @@ unsafe fn gate_back<L: Lanes, B: ActivationFn>(
             store(B::slope(gate) * up * back, dg.add(i), some);
             store(B::value(gate) * back, du.add(i), some);
         }
-        i += LANES;
     }
 }

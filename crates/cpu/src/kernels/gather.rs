@@ -1,5 +1,4 @@
 //! Whole rows brought from one place to another, and summed on the way back.
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use std::ops::Range;
 
@@ -9,13 +8,14 @@ use glassformer_graph::ops::{
 };
 use glassformer_graph::{Capacity, Packed, Shape, Span};
 
-use super::map::{Larger, PlusTimes, Sum, Times, one, set, two};
+use super::map::set;
 use super::row::{load, store};
-use super::split::{over_columns, over_rows};
+use super::split::{each_row, over_columns, over_rows};
 use super::{Call, CpuOperation, Needs, Work};
 use crate::context::Block;
 use crate::dispatch;
 use crate::isa::Isa;
+use crate::lanes::map::{Larger, PlusTimes, Sum, Times, one, two};
 use crate::lanes::{LANES, Lanes};
 use crate::lowp::RowSum;
 
@@ -54,26 +54,22 @@ unsafe fn clear_columns(block: Block, row: usize, columns: &Range<usize>) {
 /// As [`Call`] says; x and y are equally wide.
 unsafe fn gather(call: Call<'_>, x: Block, from: impl Fn(usize) -> Option<usize>) {
     let y = call.outputs[0];
-    over_rows(call.worker, y.rows, y.width, |rows| {
-        for i in rows {
-            // SAFETY: row `i` exists, and nobody else writes it.
-            let out = unsafe { y.row_mut(i) };
-            let Some(row) = from(i) else {
-                out.fill(0.0);
-                continue;
-            };
-            assert!(row < x.rows, "row {row} of {}", x.rows);
-            // SAFETY: the row exists, and y does not overlap x.
-            out.copy_from_slice(unsafe { x.row(row) });
-        }
+    each_row(call.worker, y.rows, y.width, |i| {
+        // SAFETY: row `i` exists, and nobody else writes it.
+        let out = unsafe { y.row_mut(i) };
+        let Some(row) = from(i) else {
+            out.fill(0.0);
+            return;
+        };
+        assert!(row < x.rows, "row {row} of {}", x.rows);
+        // SAFETY: the row exists, and y does not overlap x.
+        out.copy_from_slice(unsafe { x.row(row) });
     });
 }
 
 /// Input: the table.
 impl CpuOperation for Lookup {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
         Needs { work: Work::Rows, ..Needs::default() }
@@ -140,12 +136,10 @@ impl CpuOperation for Lead {
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (x, r, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
         let spans = &call.run.batch.side(self.side).spans;
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                let first = spans.binary_search_by_key(&i, |span| span.start).is_ok();
-                // SAFETY: the rows exist, nobody else writes row `i`, and y overlaps neither input.
-                unsafe { y.row_mut(i).copy_from_slice(if first { r.row(0) } else { x.row(i) }) };
-            }
+        each_row(call.worker, y.rows, y.width, |i| {
+            let first = spans.binary_search_by_key(&i, |span| span.start).is_ok();
+            // SAFETY: the rows exist, nobody else writes row `i`, and y overlaps neither input.
+            unsafe { y.row_mut(i).copy_from_slice(if first { r.row(0) } else { x.row(i) }) };
         });
     }
 }
@@ -155,14 +149,12 @@ impl CpuOperation for LeadGrad {
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (dy, dx, dr) = (call.inputs[0], call.outputs[0], call.outputs[1]);
         let spans = &call.run.batch.side(self.side).spans;
-        over_rows(call.worker, dx.rows, dx.width, |rows| {
-            for i in rows {
-                // SAFETY: the rows exist, nobody else writes row `i`, and dx does not overlap dy.
-                let (out, back) = unsafe { (dx.row_mut(i), dy.row(i)) };
-                match spans.binary_search_by_key(&i, |span| span.start) {
-                    Ok(_) => out.fill(0.0),
-                    Err(_) => out.copy_from_slice(back),
-                }
+        each_row(call.worker, dx.rows, dx.width, |i| {
+            // SAFETY: the rows exist, nobody else writes row `i`, and dx does not overlap dy.
+            let (out, back) = unsafe { (dx.row_mut(i), dy.row(i)) };
+            match spans.binary_search_by_key(&i, |span| span.start) {
+                Ok(_) => out.fill(0.0),
+                Err(_) => out.copy_from_slice(back),
             }
         });
         over_columns(call.worker, dr.width, |columns| {
@@ -364,18 +356,16 @@ impl CpuOperation for Recall {
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (memory, x, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
         let spans = &call.run.batch.side(self.side).spans;
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                let end = |span: &Span| span.memory_start + span.memory + span.start + span.len;
-                let span = &spans[spans.partition_point(|span| end(span) <= i)];
-                let within = i - span.memory_start - span.start;
-                // SAFETY: the rows exist, nobody else writes row `i`, and y overlaps neither input.
-                unsafe {
-                    y.row_mut(i).copy_from_slice(match within.checked_sub(span.memory) {
-                        None => memory.row(span.memory_start + within),
-                        Some(later) => x.row(span.start + later),
-                    });
-                }
+        each_row(call.worker, y.rows, y.width, |i| {
+            let end = |span: &Span| span.memory_start + span.memory + span.start + span.len;
+            let span = &spans[spans.partition_point(|span| end(span) <= i)];
+            let within = i - span.memory_start - span.start;
+            // SAFETY: the rows exist, nobody else writes row `i`, and y overlaps neither input.
+            unsafe {
+                y.row_mut(i).copy_from_slice(match within.checked_sub(span.memory) {
+                    None => memory.row(span.memory_start + within),
+                    Some(later) => x.row(span.start + later),
+                });
             }
         });
     }
@@ -387,17 +377,15 @@ impl CpuOperation for Remember {
         let (memory, x, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
         let packed = call.run.batch.side(self.side);
         let each = packed.remembered(self.most);
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                let span = &packed.spans[i / each];
-                let within = span.memory + span.len - each + i % each;
-                // SAFETY: the rows exist, nobody else writes row `i`, and y overlaps neither input.
-                unsafe {
-                    y.row_mut(i).copy_from_slice(match within.checked_sub(span.memory) {
-                        None => memory.row(span.memory_start + within),
-                        Some(later) => x.row(span.start + later),
-                    });
-                }
+        each_row(call.worker, y.rows, y.width, |i| {
+            let span = &packed.spans[i / each];
+            let within = span.memory + span.len - each + i % each;
+            // SAFETY: the rows exist, nobody else writes row `i`, and y overlaps neither input.
+            unsafe {
+                y.row_mut(i).copy_from_slice(match within.checked_sub(span.memory) {
+                    None => memory.row(span.memory_start + within),
+                    Some(later) => x.row(span.start + later),
+                });
             }
         });
     }

@@ -9,7 +9,7 @@ use glassformer_graph::ops::{Activation, Linear, LinearInputGrad, LinearWeightGr
 use glassformer_graph::{Capacity, Shape};
 use glassformer_plan::EpilogueKind;
 
-use super::split::over_rows;
+use super::split::each_row;
 use super::{Call, CpuOperation, Needs, Reads, Work};
 use crate::context::Block;
 use crate::epilogue::{Combine, Epilogue, Other, Store};
@@ -140,22 +140,18 @@ pub(super) unsafe fn quantize(format: RowFormat, call: Call<'_>) {
     let x = call.inputs[0];
     let rows_to_quantize =
         RowsToQuantize { rows: x.rows, k: x.width, from: x.data, to: call.outputs[0].data };
-    over_rows(call.worker, x.rows, x.width, |rows| {
-        for row in rows {
-            // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
-            unsafe { format.run_row(call.run.isa, &rows_to_quantize, row) };
-        }
+    each_row(call.worker, x.rows, x.width, |row| {
+        // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
+        unsafe { format.run_row(call.run.isa, &rows_to_quantize, row) };
     });
 }
 
 /// # Safety
 /// As [`Call`] says; the addresses and sizes of `quantizer` lie within its blocks.
 pub(super) unsafe fn quantize_rows(call: Call<'_>, quantizer: &RowQuantizer) {
-    over_rows(call.worker, quantizer.rows, quantizer.k, |rows| {
-        for row in rows {
-            // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
-            unsafe { quantizer.run_row(call.run.isa, row) };
-        }
+    each_row(call.worker, quantizer.rows, quantizer.k, |row| {
+        // SAFETY: `isa` is this machine's; the planner gave both blocks their sizes; one worker has this row.
+        unsafe { quantizer.run_row(call.run.isa, row) };
     });
 }
 
@@ -329,9 +325,7 @@ pub(super) unsafe fn bf16_weight_grad(call: Call<'_>) {
 }
 
 impl CpuOperation for Linear {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
         Needs::product(0, Reads::Packed(1, Packs::Transposed), Work::OverColumns)
@@ -344,9 +338,7 @@ impl CpuOperation for Linear {
 }
 
 impl CpuOperation for LinearInputGrad {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
         Needs::product(0, Reads::Packed(1, Packs::Rows), Work::OverColumns)

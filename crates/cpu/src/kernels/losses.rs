@@ -3,7 +3,7 @@
 use glassformer_graph::ops::{Correct, PairLoss, PairLossGrad, SpanLoss, SpanLossGrad, What};
 use glassformer_graph::{Capacity, Shape};
 
-use super::split::over_rows;
+use super::split::each_row;
 use super::{Call, CpuOperation, Needs, as_f64};
 use crate::context::Block;
 
@@ -213,11 +213,9 @@ impl CpuOperation for Correct {
                 }
             }
         };
-        over_rows(call.worker, y.rows, x.width, |rows| {
-            for i in rows {
-                // SAFETY: nobody else writes this number.
-                unsafe { *y.data.add(i) = f32::from(u8::from(right(i))) };
-            }
+        each_row(call.worker, y.rows, x.width, |i| {
+            // SAFETY: nobody else writes this number.
+            unsafe { *y.data.add(i) = f32::from(u8::from(right(i))) };
         });
     }
 }

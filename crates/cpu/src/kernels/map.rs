@@ -1,63 +1,11 @@
-//! Number by number: sums, products and activations. A map is a type, so that each becomes one loop without a branch.
-#![allow(clippy::inline_always)] // see the rules in `lanes`
+//! Number by number: sums and products, by [maps](crate::lanes::map).
 
 use glassformer_graph::ops::{Add, AddRow, Dropout, Fill, Mul, MulColumn, RepeatRow, Scale};
 
-use super::split::{over_numbers, over_rows};
+use super::split::{each_row, over_numbers};
 use super::{Call, CpuOperation};
 use crate::dispatch;
-use crate::lanes::{LANES, Lanes};
-
-/// A map of one number.
-pub(super) trait One: Copy {
-    /// Its value, lane by lane.
-    fn at<L: Lanes>(self, x: L) -> L;
-}
-
-/// A map of two numbers.
-pub(super) trait Two: Copy {
-    /// Its value, lane by lane.
-    fn at<L: Lanes>(self, a: L, b: L) -> L;
-}
-
-/// `y = f(x)`, `n` numbers.
-///
-/// # Safety
-/// The machine has `L`'s instructions; `x` is valid for `n` reads, `y` for `n` writes.
-#[inline(always)]
-pub(super) unsafe fn one<L: Lanes>(f: impl One, x: *const f32, y: *mut f32, n: usize) {
-    // SAFETY: the caller's promise; the loop stops before `n`, and the tail touches `n − i < LANES` numbers.
-    unsafe {
-        let mut i = 0;
-        while i + LANES <= n {
-            f.at(L::load(x.add(i))).store(y.add(i));
-            i += LANES;
-        }
-        if i < n {
-            f.at(L::load_first(x.add(i), n - i)).store_first(y.add(i), n - i);
-        }
-    }
-}
-
-/// `y = f(a, b)`, `n` numbers.
-///
-/// # Safety
-/// The machine has `L`'s instructions; `a` and `b` are valid for `n` reads, `y` for `n` writes.
-#[inline(always)]
-pub(super) unsafe fn two<L: Lanes>(f: impl Two, a: *const f32, b: *const f32, y: *mut f32, n: usize) {
-    // SAFETY: as in `one`.
-    unsafe {
-        let mut i = 0;
-        while i + LANES <= n {
-            f.at(L::load(a.add(i)), L::load(b.add(i))).store(y.add(i));
-            i += LANES;
-        }
-        if i < n {
-            let (a, b) = (L::load_first(a.add(i), n - i), L::load_first(b.add(i), n - i));
-            f.at(a, b).store_first(y.add(i), n - i);
-        }
-    }
-}
+use crate::lanes::map::{Multiply, One, Sum, Times, Two, one, two};
 
 /// `y = f(x)` over a whole block.
 ///
@@ -89,63 +37,8 @@ pub(super) unsafe fn map_two(call: Call<'_>, f: impl Two) {
     });
 }
 
-/// a + b.
-#[derive(Clone, Copy)]
-pub(super) struct Sum;
-/// a · b.
-#[derive(Clone, Copy)]
-pub(super) struct Multiply;
-/// The larger of a and b.
-#[derive(Clone, Copy)]
-pub(super) struct Larger;
-/// a + b · factor.
-#[derive(Clone, Copy)]
-pub(super) struct PlusTimes(pub f32);
-/// x · factor.
-#[derive(Clone, Copy)]
-pub(super) struct Times(pub f32);
-
-impl Two for Larger {
-    #[inline(always)]
-    fn at<L: Lanes>(self, a: L, b: L) -> L {
-        a.max(b)
-    }
-}
-
-impl Two for PlusTimes {
-    #[inline(always)]
-    fn at<L: Lanes>(self, a: L, b: L) -> L {
-        // SAFETY: `a` proves the instructions.
-        b.fma(unsafe { L::splat(self.0) }, a)
-    }
-}
-
-impl Two for Sum {
-    #[inline(always)]
-    fn at<L: Lanes>(self, a: L, b: L) -> L {
-        a + b
-    }
-}
-
-impl Two for Multiply {
-    #[inline(always)]
-    fn at<L: Lanes>(self, a: L, b: L) -> L {
-        a * b
-    }
-}
-
-impl One for Times {
-    #[inline(always)]
-    fn at<L: Lanes>(self, x: L) -> L {
-        // SAFETY: `x` proves the instructions.
-        x * unsafe { L::splat(self.0) }
-    }
-}
-
 impl CpuOperation for Add {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         // SAFETY: the caller's promise.
@@ -154,9 +47,7 @@ impl CpuOperation for Add {
 }
 
 impl CpuOperation for Mul {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         // SAFETY: the caller's promise.
@@ -168,19 +59,15 @@ impl CpuOperation for Mul {
 ///
 /// Inputs x and r.
 impl CpuOperation for AddRow {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (x, r, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                // SAFETY: `isa` is this machine's; row `i` lies within x and y, r has one row, nobody else writes row `i`.
-                unsafe {
-                    let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                    dispatch!(call.run.isa, |L| two::<L>(Sum, x, r.data, y_row, y.width));
-                }
+        each_row(call.worker, y.rows, y.width, |i| {
+            // SAFETY: `isa` is this machine's; row `i` lies within x and y, r has one row, nobody else writes row `i`.
+            unsafe {
+                let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
+                dispatch!(call.run.isa, |L| two::<L>(Sum, x, r.data, y_row, y.width));
             }
         });
     }
@@ -190,20 +77,16 @@ impl CpuOperation for AddRow {
 ///
 /// Inputs x and c.
 impl CpuOperation for MulColumn {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (x, c, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                // SAFETY: `isa` is this machine's; row `i` lies within all blocks, nobody else writes it.
-                unsafe {
-                    let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                    let factor = Times(*c.data.add(i));
-                    dispatch!(call.run.isa, |L| one::<L>(factor, x, y_row, y.width));
-                }
+        each_row(call.worker, y.rows, y.width, |i| {
+            // SAFETY: `isa` is this machine's; row `i` lies within all blocks, nobody else writes it.
+            unsafe {
+                let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
+                let factor = Times(*c.data.add(i));
+                dispatch!(call.run.isa, |L| one::<L>(factor, x, y_row, y.width));
             }
         });
     }
@@ -213,9 +96,7 @@ impl CpuOperation for MulColumn {
 ///
 /// One input.
 impl CpuOperation for Scale {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (x, y) = (call.inputs[0], call.outputs[0]);
@@ -224,13 +105,11 @@ impl CpuOperation for Scale {
             // SAFETY: the caller's promise.
             return unsafe { map_one(call, Times(self.factor)) };
         }
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                // SAFETY: row `i` lies within both blocks, and nobody else writes it.
-                let (x, y) = unsafe { (x.row(i), y.row_mut(i)) };
-                for (j, (y, x)) in y.iter_mut().zip(x).enumerate() {
-                    *y = x * self.at(j);
-                }
+        each_row(call.worker, y.rows, y.width, |i| {
+            // SAFETY: row `i` lies within both blocks, and nobody else writes it.
+            let (x, y) = unsafe { (x.row(i), y.row_mut(i)) };
+            for (j, (y, x)) in y.iter_mut().zip(x).enumerate() {
+                *y = x * self.at(j);
             }
         });
     }
@@ -240,9 +119,7 @@ impl CpuOperation for Scale {
 ///
 /// No input.
 impl CpuOperation for Fill {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         // SAFETY: the caller's promise.
@@ -278,17 +155,13 @@ pub(super) unsafe fn copy(call: Call<'_>) {
 ///
 /// Input r of one row.
 impl CpuOperation for RepeatRow {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (r, y) = (call.inputs[0], call.outputs[0]);
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                // SAFETY: nobody else writes row `i`, and y does not overlap r.
-                unsafe { y.row_mut(i).copy_from_slice(r.row(0)) };
-            }
+        each_row(call.worker, y.rows, y.width, |i| {
+            // SAFETY: nobody else writes row `i`, and y does not overlap r.
+            unsafe { y.row_mut(i).copy_from_slice(r.row(0)) };
         });
     }
 }
@@ -297,9 +170,7 @@ impl CpuOperation for RepeatRow {
 ///
 /// One input.
 impl CpuOperation for Dropout {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (x, y) = (call.inputs[0], call.outputs[0]);

@@ -11,7 +11,7 @@ use glassformer_tensor::Coding;
 
 use crate::context::{Block, Context};
 use crate::gemm::Gemm;
-use crate::lowp::{Dot, Format, Operand, RowFormat};
+use crate::lowp::{self, Dot, Format, Operand, RowFormat};
 use crate::team::Worker;
 
 mod activation;
@@ -83,7 +83,7 @@ impl Kernel {
     /// Whether each row that it writes depends on the same row of what it reads, and on what is the same for all.
     pub fn is_by_rows(&self) -> bool {
         match self {
-            Self::Op(op) => each_op!(op, it => it.is_by_rows()),
+            Self::Op(op) => each_op!(op, it => by_rows(it)),
             Self::Quantize(_)
             | Self::QuantizedNorm(..)
             | Self::Product(_)
@@ -103,9 +103,7 @@ impl Kernel {
             | Self::Angles(_) => false,
         }
     }
-}
 
-impl Kernel {
     /// The input that output number `output` may overwrite: each number depends on the same one of that alone.
     pub fn in_place_of(&self, output: usize) -> Option<usize> {
         match self {
@@ -129,9 +127,7 @@ impl Kernel {
 /// How the CPU runs an operation. Implemented beside its kernel.
 pub(crate) trait CpuOperation {
     /// Whether each row that it writes depends on the same row of what it reads, and on what is the same for all.
-    fn is_by_rows(&self) -> bool {
-        false
-    }
+    const BY_ROWS: bool = false;
 
     /// What it needs besides its inputs and outputs, with inputs of these shapes.
     fn needs(&self, _inputs: &[Shape], _capacity: &Capacity) -> Needs {
@@ -153,6 +149,11 @@ pub(crate) trait CpuOperation {
     /// # Safety
     /// As [`Call`] says; `scratch` is what [`CpuOperation::needs`] says, and this worker's own.
     unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]);
+}
+
+/// [`CpuOperation::BY_ROWS`] of this operation.
+fn by_rows<O: CpuOperation>(_: &O) -> bool {
+    O::BY_ROWS
 }
 
 /// What a kernel is called with.
@@ -337,9 +338,22 @@ pub(crate) unsafe fn run(kernel: &Kernel, call: Call<'_>, scratch: &mut [f32]) {
             }
             Kernel::CodedProduct { coding, k, epilogue } => coded::product(*coding, *k, *epilogue, call),
             Kernel::CodedGated { coding, k, act } => gated::coded(*coding, *k, *act, call),
-            Kernel::Int8Lookup { op, vocabulary } => coded::int8_lookup(op, *vocabulary, call),
-            Kernel::TableLookup { op, vocabulary } => coded::table_lookup(op, *vocabulary, call),
-            Kernel::CodedLookup { op, coding, vocabulary } => coded::lookup(op, *coding, *vocabulary, call),
+            // Rows that are looked up exist, and are as wide as y.
+            Kernel::Int8Lookup { op, vocabulary } => {
+                coded::lookup(op, *vocabulary, call, |table, row, out| {
+                    lowp::Weight::decode(table, *vocabulary, row, out);
+                });
+            }
+            Kernel::TableLookup { op, vocabulary } => {
+                coded::lookup(op, *vocabulary, call, |table, row, out| {
+                    lowp::Table::decode(call.run.isa, table, row, out);
+                });
+            }
+            Kernel::CodedLookup { op, coding, vocabulary } => {
+                coded::lookup(op, *vocabulary, call, |table, row, out| {
+                    lowp::coded::Weight::decode(*coding, table, row, out);
+                });
+            }
             Kernel::Angles(op) => position::angles(op, call),
             Kernel::Copy => map::copy(call),
         }

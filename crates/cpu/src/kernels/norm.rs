@@ -1,5 +1,4 @@
 //! Norms of rows, and their gradients.
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use glassformer_graph::ops::{Norm, NormGrad, NormKind};
 use glassformer_graph::{Capacity, Shape};
@@ -78,8 +77,7 @@ impl Moments {
     /// (x − mean) / deviation.
     #[inline(always)]
     fn normed<L: Lanes>(&self, x: L) -> L {
-        // SAFETY: `x` proves the instructions.
-        unsafe { (x - L::splat(self.shift) - L::splat(self.rest)) * L::splat(self.inverse) }
+        (x - x.constant(self.shift) - x.constant(self.rest)) * x.constant(self.inverse)
     }
 }
 
@@ -207,9 +205,7 @@ impl Sums<2> for GradSums {
 }
 
 impl CpuOperation for Norm {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         // SAFETY: the caller's promise.
@@ -291,13 +287,11 @@ unsafe fn input_grad<L: Lanes>(
             NormKind::Rms => L::zero(),
         };
         let (along, inverse) = (L::splat(-along / size as f32), L::splat(row.inverse));
-        let mut j = 0;
-        while j < size {
+        for j in (0..size).step_by(LANES) {
             let some = LANES.min(size - j);
             let n = row.normed(load::<L>(x.add(j), some));
             let h = load::<L>(gamma.add(j), some) * load(dy.add(j), some);
             store(n.fma(along, h - centre) * inverse, dx.add(j), some);
-            j += LANES;
         }
         row
     }

@@ -3,13 +3,12 @@
 //! Both come from tables made once, when a plan is prepared. A position beyond the table (a sequence may forget its
 //! first rows and go on) is computed on the spot, with the same result. Where the angles depend on how long a sequence
 //! is, one step of each run computes them for its rows, and all layers read that.
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use glassformer_graph::ops::{Direction, Pairing, Rotate, Sinusoid, Turns};
 use glassformer_graph::{Capacity, Shape};
 
 use super::row::{load, store};
-use super::split::over_rows;
+use super::split::each_row;
 use super::{Call, CpuOperation, Needs, Reads, Work};
 use crate::dispatch;
 use crate::lanes::{LANES, Lanes};
@@ -25,9 +24,7 @@ pub(crate) fn sinusoid_row(op: &Sinusoid, position: usize, row: &mut [f32]) {
 
 /// Input: the table of positions from `start` on.
 impl CpuOperation for Sinusoid {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
         Needs { reads: Reads::Sinusoid(*self), work: Work::Rows, ..Needs::default() }
@@ -35,19 +32,17 @@ impl CpuOperation for Sinusoid {
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (table, y) = (call.inputs[0], call.outputs[0]);
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                let Some(position) = self.position(call.run.batch, call.first + i) else {
-                    // SAFETY: row `i` exists, and nobody else writes it.
-                    unsafe { y.row_mut(i) }.fill(0.0);
-                    continue;
-                };
-                // SAFETY: row `i` exists, nobody else writes it, and the table is not written.
-                unsafe {
-                    match position.checked_sub(self.start).filter(|&row| row < table.rows) {
-                        Some(row) => y.row_mut(i).copy_from_slice(table.row(row)),
-                        None => sinusoid_row(self, position, y.row_mut(i)),
-                    }
+        each_row(call.worker, y.rows, y.width, |i| {
+            let Some(position) = self.position(call.run.batch, call.first + i) else {
+                // SAFETY: row `i` exists, and nobody else writes it.
+                unsafe { y.row_mut(i) }.fill(0.0);
+                return;
+            };
+            // SAFETY: row `i` exists, nobody else writes it, and the table is not written.
+            unsafe {
+                match position.checked_sub(self.start).filter(|&row| row < table.rows) {
+                    Some(row) => y.row_mut(i).copy_from_slice(table.row(row)),
+                    None => sinusoid_row(self, position, y.row_mut(i)),
                 }
             }
         });
@@ -83,20 +78,16 @@ fn with_direction(op: &Rotate, sine: f32) -> f32 {
 pub(super) unsafe fn angles(op: &Rotate, call: Call<'_>) {
     let y = call.outputs[0];
     // A sine costs about as much as sixteen other numbers.
-    over_rows(call.worker, y.rows, y.width * LANES, |rows| {
-        for i in rows {
-            let (position, length) = op.place(call.run.batch, i);
-            // SAFETY: row `i` exists, and nobody else writes it.
-            angles_row(op, position, length, unsafe { y.row_mut(i) });
-        }
+    each_row(call.worker, y.rows, y.width * LANES, |i| {
+        let (position, length) = op.place(call.run.batch, i);
+        // SAFETY: row `i` exists, and nobody else writes it.
+        angles_row(op, position, length, unsafe { y.row_mut(i) });
     });
 }
 
 /// Inputs x and the angles: of all positions, or of this run's rows. `scratch` has room for one row of angles.
 impl CpuOperation for Rotate {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     fn needs(&self, _: &[Shape], _: &Capacity) -> Needs {
         let reads = Reads::Angles(self.clone());
@@ -105,25 +96,23 @@ impl CpuOperation for Rotate {
 
     unsafe fn run(&self, call: Call<'_>, scratch: &mut [f32]) {
         let (x, angles, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                let (position, length) = self.place(call.run.batch, call.first + i);
-                let known = match self.turns {
-                    Turns::Fixed(_) => position,
-                    Turns::Dynamic { .. } | Turns::Long { .. } => i,
+        each_row(call.worker, y.rows, y.width, |i| {
+            let (position, length) = self.place(call.run.batch, call.first + i);
+            let known = match self.turns {
+                Turns::Fixed(_) => position,
+                Turns::Dynamic { .. } | Turns::Long { .. } => i,
+            };
+            // SAFETY: `isa` is this machine's; row `i` exists in x and y, which do not overlap, and nobody else writes
+            // it; a row of angles has `turning` numbers.
+            unsafe {
+                let angles = if known < angles.rows {
+                    angles.row(known)
+                } else {
+                    angles_row(self, position, length, &mut scratch[..self.turning]);
+                    &scratch[..self.turning]
                 };
-                // SAFETY: `isa` is this machine's; row `i` exists in x and y, which do not overlap, and nobody else writes
-                // it; a row of angles has `turning` numbers.
-                unsafe {
-                    let angles = if known < angles.rows {
-                        angles.row(known)
-                    } else {
-                        angles_row(self, position, length, &mut scratch[..self.turning]);
-                        &scratch[..self.turning]
-                    };
-                    let (from, to) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                    dispatch!(call.run.isa, |L| rotate_row::<L>(self, from, to, angles.as_ptr(), y.width));
-                }
+                let (from, to) = (x.data.add(i * y.width), y.data.add(i * y.width));
+                dispatch!(call.run.isa, |L| rotate_row::<L>(self, from, to, angles.as_ptr(), y.width));
             }
         });
     }
@@ -142,15 +131,13 @@ unsafe fn rotate_row<L: Lanes>(op: &Rotate, x: *const f32, y: *mut f32, angles: 
             let (x, y) = (x.add(head), y.add(head));
             match op.pairing {
                 Pairing::Halves => {
-                    let mut i = 0;
-                    while i < pairs {
+                    for i in (0..pairs).step_by(LANES) {
                         let some = LANES.min(pairs - i);
                         let (a, b) = (load::<L>(x.add(i), some), load::<L>(x.add(pairs + i), some));
                         let cosine = load::<L>(angles.add(i), some);
                         let sine = load::<L>(angles.add(pairs + i), some) * L::splat(sign);
                         store(a.fma(cosine, -(b * sine)), y.add(i), some);
                         store(b.fma(cosine, a * sine), y.add(pairs + i), some);
-                        i += LANES;
                     }
                 }
                 Pairing::Interleaved => {

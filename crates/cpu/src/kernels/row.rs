@@ -3,7 +3,6 @@
 //! Sixty-four partial sums run along the row (sixteen lanes, four registers, so that additions need not wait for each
 //! other); what is left over goes to the first of them, and then they are added as a tree. The order depends on the
 //! row's width alone.
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use crate::lanes::{LANES, Lanes};
 

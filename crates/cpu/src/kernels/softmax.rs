@@ -1,13 +1,12 @@
 //! Scores into probabilities, the loss that reads them, and both gradients.
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use glassformer_graph::ops::{CrossEntropy, CrossEntropyGrad, DotColumns, Softmax, SoftmaxGrad};
 
-use super::map::{Times, one};
 use super::row::{Dot, Sums, Total, largest, load, store, sums};
-use super::split::over_rows;
+use super::split::each_row;
 use super::{Call, CpuOperation};
 use crate::dispatch;
+use crate::lanes::map::{Times, one};
 use crate::lanes::{LANES, Lanes, exp};
 
 /// Σ exp(x − most), each term also written to `y` where that is not null.
@@ -74,19 +73,15 @@ unsafe fn softmax_row<L: Lanes>(x: *const f32, y: *mut f32, width: usize) {
 
 /// One input.
 impl CpuOperation for Softmax {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (x, y) = (call.inputs[0], call.outputs[0]);
-        over_rows(call.worker, y.rows, y.width, |rows| {
-            for i in rows {
-                // SAFETY: `isa` is this machine's; row `i` lies within both blocks, and nobody else writes it.
-                unsafe {
-                    let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
-                    dispatch!(call.run.isa, |L| softmax_row::<L>(x, y_row, y.width));
-                }
+        each_row(call.worker, y.rows, y.width, |i| {
+            // SAFETY: `isa` is this machine's; row `i` lies within both blocks, and nobody else writes it.
+            unsafe {
+                let (x, y_row) = (x.data.add(i * y.width), y.data.add(i * y.width));
+                dispatch!(call.run.isa, |L| softmax_row::<L>(x, y_row, y.width));
             }
         });
     }
@@ -96,20 +91,16 @@ impl CpuOperation for Softmax {
 ///
 /// Inputs y and dy.
 impl CpuOperation for SoftmaxGrad {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (y, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-        over_rows(call.worker, dx.rows, dx.width, |rows| {
-            for i in rows {
-                let at = i * dx.width;
-                // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
-                unsafe {
-                    let (y, dy, out) = (y.data.add(at), dy.data.add(at), dx.data.add(at));
-                    dispatch!(call.run.isa, |L| softmax_back::<L>(y, dy, out, dx.width));
-                }
+        each_row(call.worker, dx.rows, dx.width, |i| {
+            let at = i * dx.width;
+            // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
+            unsafe {
+                let (y, dy, out) = (y.data.add(at), dy.data.add(at), dx.data.add(at));
+                dispatch!(call.run.isa, |L| softmax_back::<L>(y, dy, out, dx.width));
             }
         });
     }
@@ -122,12 +113,10 @@ unsafe fn softmax_back<L: Lanes>(y: *const f32, dy: *const f32, dx: *mut f32, wi
     // SAFETY: the caller's promise; columns stay below `width`.
     unsafe {
         let [dot] = sums::<L, 1>(&Dot(y, dy), width);
-        let mut j = 0;
-        while j < width {
+        for j in (0..width).step_by(LANES) {
             let some = LANES.min(width - j);
             let p = load::<L>(y.add(j), some);
             store(p * (load::<L>(dy.add(j), some) - L::splat(dot)), dx.add(j), some);
-            j += LANES;
         }
     }
 }
@@ -136,19 +125,15 @@ unsafe fn softmax_back<L: Lanes>(y: *const f32, dy: *const f32, dx: *mut f32, wi
 ///
 /// Inputs a and b.
 impl CpuOperation for DotColumns {
-    fn is_by_rows(&self) -> bool {
-        true
-    }
+    const BY_ROWS: bool = true;
 
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (a, b, y) = (call.inputs[0], call.inputs[1], call.outputs[0]);
-        over_rows(call.worker, a.rows, a.width, |rows| {
-            for i in rows {
-                // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
-                unsafe {
-                    let dot = Dot(a.data.add(i * a.width), b.data.add(i * a.width));
-                    *y.data.add(i) = dispatch!(call.run.isa, |L| sums::<L, 1>(&dot, a.width))[0];
-                }
+        each_row(call.worker, a.rows, a.width, |i| {
+            // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
+            unsafe {
+                let dot = Dot(a.data.add(i * a.width), b.data.add(i * a.width));
+                *y.data.add(i) = dispatch!(call.run.isa, |L| sums::<L, 1>(&dot, a.width))[0];
             }
         });
     }
@@ -159,21 +144,15 @@ impl CpuOperation for CrossEntropy {
     unsafe fn run(&self, call: Call<'_>, _: &mut [f32]) {
         let (x, y) = (call.inputs[0], call.outputs[0]);
         let packed = call.run.batch.side(self.side);
-        over_rows(call.worker, x.rows, x.width, |rows| {
-            for i in rows {
-                let label = packed.labels[i] as usize;
-                // SAFETY: `isa` is this machine's; row `i` lies within x and y, and nobody else writes y's.
-                unsafe {
-                    let row = x.data.add(i * x.width);
-                    let smoothing = f64::from(self.smoothing);
-                    let loss = dispatch!(call.run.isa, |L| loss_of_row::<L>(
-                        row,
-                        x.row(i)[label],
-                        smoothing,
-                        x.width
-                    ));
-                    *y.data.add(i) = (f64::from(packed.weights[i]) * loss) as f32;
-                }
+        each_row(call.worker, x.rows, x.width, |i| {
+            let label = packed.labels[i] as usize;
+            // SAFETY: `isa` is this machine's; row `i` lies within x and y, and nobody else writes y's.
+            unsafe {
+                let row = x.data.add(i * x.width);
+                let smoothing = f64::from(self.smoothing);
+                let loss =
+                    dispatch!(call.run.isa, |L| loss_of_row::<L>(row, x.row(i)[label], smoothing, x.width));
+                *y.data.add(i) = (f64::from(packed.weights[i]) * loss) as f32;
             }
         });
     }
@@ -201,19 +180,17 @@ impl CpuOperation for CrossEntropyGrad {
         let (x, dy, dx) = (call.inputs[0], call.inputs[1], call.outputs[0]);
         let packed = call.run.batch.side(self.of.side);
         let share = self.of.smoothing / x.width as f32;
-        over_rows(call.worker, x.rows, x.width, |rows| {
-            for i in rows {
-                let label = packed.labels[i] as usize;
-                // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
-                unsafe {
-                    let (from, to) = (x.data.add(i * x.width), dx.data.add(i * x.width));
-                    dispatch!(call.run.isa, |L| softmax_row::<L>(from, to, x.width));
-                    let factor = *dy.data.add(i) * packed.weights[i];
-                    let row = dx.row_mut(i);
-                    row[label] -= 1.0 - self.of.smoothing;
-                    for p in row {
-                        *p = factor * (*p - share);
-                    }
+        each_row(call.worker, x.rows, x.width, |i| {
+            let label = packed.labels[i] as usize;
+            // SAFETY: `isa` is this machine's; row `i` lies within all blocks, and nobody else writes it.
+            unsafe {
+                let (from, to) = (x.data.add(i * x.width), dx.data.add(i * x.width));
+                dispatch!(call.run.isa, |L| softmax_row::<L>(from, to, x.width));
+                let factor = *dy.data.add(i) * packed.weights[i];
+                let row = dx.row_mut(i);
+                row[label] -= 1.0 - self.of.smoothing;
+                for p in row {
+                    *p = factor * (*p - share);
                 }
             }
         });

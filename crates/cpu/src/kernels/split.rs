@@ -21,6 +21,12 @@ pub(super) fn over_rows(worker: &Worker<'_>, rows: usize, width: usize, mut work
     worker.share(rows.div_ceil(each), |item| work(item * each..rows.min((item + 1) * each)));
 }
 
+/// The same, row by row.
+#[inline]
+pub(super) fn each_row(worker: &Worker<'_>, rows: usize, width: usize, mut work: impl FnMut(usize)) {
+    over_rows(worker, rows, width, |rows| rows.for_each(&mut work));
+}
+
 /// Columns `0..width`, for sums over rows.
 #[inline]
 pub(super) fn over_columns(worker: &Worker<'_>, width: usize, mut work: impl FnMut(Range<usize>)) {

@@ -1,5 +1,4 @@
 //! The largest numbers of a row, found in one pass: sixty-four at a time, of which most hold none.
-#![allow(clippy::inline_always)] // see the rules in `lanes`
 
 use crate::tuning::kernels::SEARCH_PREFETCH_DISTANCE;
 use glassformer_graph::{Ask, Sum, offer};

@@ -6,7 +6,6 @@
 //!
 //! Keys that lie in rows may be looked at from pages in another run, and are rounded as these are, so that the bits are the same. Only
 //! where a side looks at all of itself nobody stores them.
-#![allow(clippy::inline_always)] // see `crate::lanes`
 
 use glassformer_graph::PAGE;
 

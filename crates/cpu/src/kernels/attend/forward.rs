@@ -24,15 +24,14 @@ fn stride(op: &Attend) -> usize {
     op.size.next_multiple_of(LANES)
 }
 
-fn lengths(op: &Attend) -> [usize; 10] {
-    let [a, b, c, d, e, f] = Scorer::lengths(op, QUERIES);
+fn lengths(op: &Attend) -> [usize; 4] {
     let scores = (MOST * TILE).max(BLOCK * STRETCH);
-    [a, b, c, d, e, f, QUERIES * stride(op), QUERIES * LANES, scores, tiles::terms()]
+    [QUERIES * stride(op), QUERIES * LANES, scores, tiles::terms()]
 }
 
 /// How much scratch a worker needs.
 pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
-    carved(&lengths(op)) + Scorer::more(op, capacity)
+    carved(&lengths(op)) + Scorer::scratch(op, QUERIES, capacity)
 }
 
 /// The attention's y and logarithms of sums.
@@ -46,9 +45,9 @@ pub(super) unsafe fn attend(
     worker: &Worker<'_>,
     scratch: &mut [f32],
 ) {
-    let ([a, b, c, d, e, f, mixed, sums, scores, terms], rest) = carve(scratch, lengths(call.op));
+    let ([mixed, sums, scores, terms], rest) = carve(scratch, lengths(call.op));
     // SAFETY: the caller's promise.
-    let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, f], rest) };
+    let scorer = unsafe { Scorer::new(call, QUERIES, rest) };
     let amx = scorer.amx();
     let gathered = Gathered { levels: [0.0; QUERIES], sums, mixed, is_empty: [true; QUERIES / BLOCK] };
     let mut state = (scorer, gathered, scores);

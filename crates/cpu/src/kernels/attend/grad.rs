@@ -27,7 +27,7 @@ use crate::team::Worker;
 #[cfg(target_arch = "x86_64")]
 mod tiles;
 
-/// The pieces of scratch of a worker, after those of the scorer.
+/// The pieces of scratch of a worker.
 struct GradScratch<'s> {
     scorer: Scorer<'s>,
     /// Values, transposed; keys, packed.
@@ -50,8 +50,7 @@ struct GradScratch<'s> {
     dq: &'s mut [f32],
 }
 
-fn lengths(op: &Attend, rows: usize) -> [usize; 16] {
-    let [a, b, c, d, e, _] = Scorer::lengths(op, GRAD_QUERIES);
+fn lengths(op: &Attend, rows: usize) -> [usize; 11] {
     let (tile, part, pairs) = (TILE * op.size, GRAD_QUERIES * op.size, GRAD_QUERIES * TILE);
     let (sums, ds_by_slot, dq) = match op.relative {
         Relative::None | Relative::Alibi => (0, 0, 0),
@@ -59,13 +58,13 @@ fn lengths(op: &Attend, rows: usize) -> [usize; 16] {
         Relative::TransformerXl => (0, GRAD_QUERIES * slots(GRAD_QUERIES, TILE), part),
     };
     let means = group(op) * rows;
-    [a, b, c, d, e, tile, tile, tile, tile, part, pairs, pairs, means, sums, ds_by_slot, dq]
+    [tile, tile, tile, tile, part, pairs, pairs, means, sums, ds_by_slot, dq]
 }
 
 /// How much scratch a worker needs.
 pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
     let rows = capacity.side(op.side).rows;
-    let wide = carved(&lengths(op, rows)) + Scorer::more(op, capacity);
+    let wide = carved(&lengths(op, rows)) + Scorer::scratch(op, GRAD_QUERIES, capacity);
     #[cfg(target_arch = "x86_64")]
     let wide = wide.max(carved(&tiles::lengths(op)) + carved(&[group(op) * rows]));
     wide
@@ -113,9 +112,9 @@ pub(super) unsafe fn attend_grad(
     let op = call.op;
     let spans = &call.run.batch.side(op.side).spans;
     let (pieces, rest) = carve(scratch, lengths(op, call.inputs[0].rows));
-    let [a, b, c, d, e, values, keys, dk, dv, dy, p, ds, means, slots, ds_by_slot, dq] = pieces;
-    // SAFETY: the caller's promise. The plan keeps low-precision numbers out of graphs with gradients like these.
-    let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, &mut []], rest) };
+    let [values, keys, dk, dv, dy, p, ds, means, slots, ds_by_slot, dq] = pieces;
+    // SAFETY: the caller's promise.
+    let scorer = unsafe { Scorer::new(call, GRAD_QUERIES, rest) };
     let scratch = GradScratch { scorer, values, keys, dk, dv, dy, p, ds, means, slots, ds_by_slot, dq };
     let key_sharing = KeySharing::new(call);
     let mut job = Job { call: *call, given, outputs, scratch, key_sharing };

@@ -1,5 +1,4 @@
 //! Which keys a query sees: sixty-four of them at a time, a bit for each.
-#![allow(clippy::inline_always)] // what counts bits is called by kernels, see `crate::lanes`
 
 use std::ops::Range;
 

@@ -5,7 +5,6 @@
 //!
 //! The level follows the largest score only when that has run ahead by [`SLACK`]: floats do not mind terms of a few
 //! thousand, and sums seldom have to be shrunk. Following it at once would cost a tenth of attention.
-#![allow(clippy::inline_always)] // see `crate::lanes`
 
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
@@ -30,35 +29,26 @@ pub(super) const POWER: [f32; 4] = [0.999_928_06, 0.693_260_97, 0.242_611_14, 0.
 /// eˣ as a term of a softmax.
 #[inline(always)]
 pub(super) fn term<L: Lanes>(x: L) -> L {
-    // SAFETY: `x` proves the instructions.
-    unsafe {
-        let least = L::splat(LEAST);
-        L::select(x.less_than(least), L::zero(), exp(least.max(x)))
-    }
+    let least = x.constant(LEAST);
+    L::select(x.less_than(least), x.constant(0.0), exp(least.max(x)))
 }
 
 /// The same within 8e-5, from x · log₂e: enough beside `bf16`, and half the work.
 #[inline(always)]
 fn approximate_term<L: Lanes>(t: L) -> L {
-    // SAFETY: `t` proves the instructions.
-    unsafe {
-        let least = L::splat(LEAST * LOG2_E);
-        let bounded = least.max(t);
-        let n = bounded.round();
-        L::select(t.less_than(least), L::zero(), polynomial(bounded - n, POWER).scale_by_power(n))
-    }
+    let least = t.constant(LEAST * LOG2_E);
+    let bounded = least.max(t);
+    let n = bounded.round();
+    L::select(t.less_than(least), t.constant(0.0), polynomial(bounded - n, POWER).scale_by_power(n))
 }
 
 /// exp(score − level) as a term, exact or approximate.
 #[inline(always)]
 unsafe fn term_of<L: Lanes, const APPROXIMATE: bool>(score: L, level: f32) -> L {
-    // SAFETY: `score` proves the instructions.
-    unsafe {
-        if APPROXIMATE {
-            approximate_term(score.fma(L::splat(LOG2_E), L::splat(-level * LOG2_E)))
-        } else {
-            term(score - L::splat(level))
-        }
+    if APPROXIMATE {
+        approximate_term(score.fma(score.constant(LOG2_E), score.constant(-level * LOG2_E)))
+    } else {
+        term(score - score.constant(level))
     }
 }
 
@@ -224,8 +214,7 @@ impl Quotients<'_> {
                 let to = out.add(r % rows * width + r / rows * self.size);
                 let from = self.mixed.as_ptr().add(r * self.stride);
                 let (divisor, factor, zero) = (L::splat(total), L::splat(1.0 / total), L::zero());
-                let mut at = 0;
-                while at < self.size {
+                for at in (0..self.size).step_by(LANES) {
                     let number = L::load(from.add(at));
                     let number = match (total == 0.0, self.is_approximate) {
                         (true, _) => zero,
@@ -237,7 +226,6 @@ impl Quotients<'_> {
                     } else {
                         number.store_first(to.add(at), self.size - at);
                     }
-                    at += LANES;
                 }
             }
         }

@@ -2,7 +2,6 @@
 //!
 //! In both, every result is one chain of fused multiply-adds in the order of its sum, and lanes run across results. How
 //! many rows and vectors a block holds in registers therefore changes speed and never a bit.
-#![allow(clippy::inline_always)] // see `crate::lanes`
 
 use std::marker::PhantomData;
 use std::ops::Range;

@@ -11,7 +11,7 @@ use super::mask::{TILE, bits_of, first_run, vectors};
 use super::product::{Dots, F32, Pairs};
 use super::relative::Bias;
 use super::stretch::STRETCH;
-use super::tile::{Attention, Part, Tile};
+use super::tile::{Attention, Part, Tile, carve, carved};
 use super::tiles::{self, AmxScratch, Queries};
 use crate::lanes::LANES;
 
@@ -34,8 +34,8 @@ pub(super) struct Scorer<'s> {
 }
 
 impl<'s> Scorer<'s> {
-    /// How much scratch it needs for parts of `queries` queries, in pieces, and what it can use beyond them.
-    pub fn lengths(op: &Attend, queries: usize) -> [usize; 6] {
+    /// The pieces of its scratch for parts of `queries` queries.
+    fn lengths(op: &Attend, queries: usize) -> [usize; 6] {
         let shifted = match op.relative {
             Relative::None | Relative::Alibi | Relative::Buckets { .. } => 0,
             Relative::TransformerXl => queries * op.size,
@@ -44,16 +44,17 @@ impl<'s> Scorer<'s> {
         [queries * op.size, shifted, 2 * TILE * op.size, lines, transposed, tiles::length(op, queries)]
     }
 
-    /// How much more it can use.
-    pub fn more(op: &Attend, capacity: &Capacity) -> usize {
-        Bias::more(op, capacity)
+    /// How much scratch it can use.
+    pub fn scratch(op: &Attend, queries: usize, capacity: &Capacity) -> usize {
+        carved(&Self::lengths(op, queries)) + Bias::more(op, capacity)
     }
 
-    /// On these pieces of scratch.
+    /// For parts of `queries` queries, on such a scratch.
     ///
     /// # Safety
     /// The inputs are valid for reads.
-    pub unsafe fn new(call: &Attention<'_>, pieces: [&'s mut [f32]; 6], rest: &'s mut [f32]) -> Self {
+    pub unsafe fn new(call: &Attention<'_>, queries: usize, scratch: &'s mut [f32]) -> Self {
+        let (pieces, rest) = carve(scratch, Self::lengths(call.op, queries));
         let [queries, shifted, transposed, lines, positions, amx] = pieces;
         let amx = AmxScratch::new(call, amx);
         let keys = if amx.is_some() { STRETCH } else { TILE };

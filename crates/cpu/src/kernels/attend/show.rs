@@ -13,14 +13,12 @@ use crate::context::Block;
 use crate::lanes::LANES;
 use crate::team::Worker;
 
-fn lengths(op: &Attend) -> [usize; 8] {
-    let [a, b, c, d, e, f] = Scorer::lengths(op, QUERIES);
-    [a, b, c, d, e, f, QUERIES * LANES, MOST * TILE]
-}
+/// Sums of a part, and scores of a few queries and a tile.
+const LENGTHS: [usize; 2] = [QUERIES * LANES, MOST * TILE];
 
 /// How much scratch a worker needs.
 pub(super) fn scratch(op: &Attend, capacity: &Capacity) -> usize {
-    carved(&lengths(op)) + Scorer::more(op, capacity)
+    carved(&LENGTHS) + Scorer::scratch(op, QUERIES, capacity)
 }
 
 /// One row for each query and key, one column for each head.
@@ -34,9 +32,9 @@ pub(super) unsafe fn attend_show(
     worker: &Worker<'_>,
     scratch: &mut [f32],
 ) {
-    let ([a, b, c, d, e, f, sums, scores], rest) = carve(scratch, lengths(call.op));
+    let ([sums, scores], rest) = carve(scratch, LENGTHS);
     // SAFETY: the caller's promise.
-    let scorer = unsafe { Scorer::new(call, [a, b, c, d, e, f], rest) };
+    let scorer = unsafe { Scorer::new(call, QUERIES, rest) };
     let mut scratch = ShowScratch { scorer, scores, sums };
     let spans = &call.run.batch.side(call.op.side).spans;
     let cut = Cut::new(call.op, &spans.iter().map(|span| span.len), worker.count);

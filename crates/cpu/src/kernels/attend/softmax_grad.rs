@@ -1,5 +1,4 @@
 //! The gradient's work number by number: probabilities from scores, gradients of scores from those of probabilities.
-#![allow(clippy::inline_always)] // see `crate::lanes`
 
 use super::mask::TILE;
 use super::online_softmax::term;
@@ -84,11 +83,9 @@ pub(super) unsafe fn dot_rows(
         // SAFETY: the caller's promise; the tail touches `size − d < 16` numbers.
         unsafe {
             let mut sum = L::zero();
-            let mut d = 0;
-            while d < size {
+            for d in (0..size).step_by(LANES) {
                 let n = (size - d).min(LANES);
                 sum = L::load_first(a.add(d), n).fma(L::load_first(b.add(d), n), sum);
-                d += LANES;
             }
             sum.sum()
         }

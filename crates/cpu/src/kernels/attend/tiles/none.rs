@@ -30,38 +30,22 @@ pub(super) struct Terms<'a> {
     pub pages: usize,
 }
 
-pub(super) unsafe fn mix_of_one(_: &Terms<'_>, _: Mixtures, _: usize) {
-    unreachable!("{NONE}")
+macro_rules! none {
+    ($($name:ident($($argument:ty),+);)+) => {$(
+        pub(super) unsafe fn $name($(_: $argument),+) {
+            unreachable!("{NONE}")
+        }
+    )+};
 }
 
-pub(super) unsafe fn mix(_: &Terms<'_>, _: Mixtures, _: usize) {
-    unreachable!("{NONE}")
-}
-
-pub(super) unsafe fn quantize_row(_: *const f32, _: usize, _: f32, _: *mut f32, _: usize) {
-    unreachable!("{NONE}")
-}
-
-pub(super) unsafe fn quantize_rows(_: HeadRows, _: f32, _: *mut f32, _: usize) {
-    unreachable!("{NONE}")
-}
-
-pub(super) unsafe fn pack_keys(_: HeadRows, _: f32, _: *mut f32) {
-    unreachable!("{NONE}")
-}
-
-pub(super) unsafe fn online_softmax(_: &ScoredBlock<'_>, _: &mut Gathered<'_>, _: *mut f32) {
-    unreachable!("{NONE}")
-}
-
-pub(super) unsafe fn pair_values(_: HeadRows, _: usize, _: *mut f32) {
-    unreachable!("{NONE}")
-}
-
-pub(super) unsafe fn pack_values(_: HeadRows, _: usize, _: f32, _: *mut f32) {
-    unreachable!("{NONE}")
-}
-
-pub(super) unsafe fn merge(_: *const f32, _: usize, _: usize, _: *mut f32) {
-    unreachable!("{NONE}")
+none! {
+    mix_of_one(&Terms<'_>, Mixtures, usize);
+    mix(&Terms<'_>, Mixtures, usize);
+    quantize_row(*const f32, usize, f32, *mut f32, usize);
+    quantize_rows(HeadRows, f32, *mut f32, usize);
+    pack_keys(HeadRows, f32, *mut f32);
+    online_softmax(&ScoredBlock<'_>, &mut Gathered<'_>, *mut f32);
+    pair_values(HeadRows, usize, *mut f32);
+    pack_values(HeadRows, usize, f32, *mut f32);
+    merge(*const f32, usize, usize, *mut f32);
 }

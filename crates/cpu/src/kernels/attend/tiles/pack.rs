@@ -1,10 +1,6 @@
 //! Queries, keys and values from rows of numbers to the pairs that tiles hold.
 
-use std::arch::x86_64::{
-    __m512, _mm256_loadu_si256, _mm256_setzero_si256, _mm512_castsi256_si512, _mm512_inserti64x4,
-    _mm512_loadu_ps, _mm512_mask_storeu_epi16, _mm512_maskz_loadu_ps, _mm512_mul_ps, _mm512_set1_ps,
-    _mm512_setzero_ps, _mm512_storeu_si512,
-};
+use std::arch::x86_64::*;
 
 use super::{DEPTH, HeadRows, PAGE, PANEL};
 use crate::lanes::bf16::{interleave, round_interleaved, round_two};

@@ -1,11 +1,6 @@
 //! From scores to terms: the online softmax of `online_softmax.rs` where terms are rounded to eight bits.
 
-use std::arch::x86_64::{
-    __m512, _CMP_GT_OQ, _CMP_LT_OQ, _CMP_NLT_UQ, _mm512_add_ps, _mm512_cmp_ps_mask, _mm512_fmadd_ps,
-    _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_maskz_scalef_ps, _mm512_max_ps, _mm512_reduce_max_ps,
-    _mm512_roundscale_ps, _mm512_set1_ps, _mm512_setzero_ps, _mm512_storeu_ps, _mm512_storeu_si512,
-    _mm512_sub_ps,
-};
+use std::arch::x86_64::*;
 use std::f32::consts::LOG2_E;
 use std::ops::Range;
 
@@ -113,7 +108,6 @@ unsafe fn largest(scores: *const f32, seen: &Range<usize>) -> f32 {
 
 /// Where vector `v` of a stretch stands, after the first of its row.
 #[inline(always)]
-#[allow(clippy::inline_always)] // so that it has the instructions of its caller
 fn place(v: usize) -> usize {
     debug_assert!(v < TILES * VECTORS);
     v / VECTORS * (BLOCK * TILE) + v % VECTORS * LANES

@@ -1,9 +1,6 @@
 //! The instructions: a product of 32 × 32, what lies between two of them, and transposing.
 
-use std::arch::x86_64::{
-    __m512, _mm512_fmsub_ps, _mm512_loadu_ps, _mm512_maskz_mov_ps, _mm512_maskz_mul_ps, _mm512_set1_ps,
-    _mm512_storeu_si512, _mm512_sub_ps,
-};
+use std::arch::x86_64::*;
 use std::f32::consts::LOG2_E;
 
 use super::super::super::tiles::machine::power;
