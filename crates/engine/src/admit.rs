@@ -14,7 +14,7 @@ fn refuse<T>(what: impl Into<String>, hint: impl Into<String>) -> Result<T, Refu
 
 /// Refuses `given`, which would be request number `request`, if it cannot be answered.
 pub(crate) fn admit(prepared: &Prepared, request: usize, given: &Request) -> Result<(), Error> {
-    let checks = [options, sides, guidance, lengths, ids, memory];
+    let checks = [options, sides, guidance, constraint, lengths, ids, memory];
     for check in checks {
         check(prepared, given).map_err(|(what, hint)| Error::Request { request, what, hint })?;
     }
@@ -59,6 +59,18 @@ fn guidance(prepared: &Prepared, given: &Request) -> Result<(), Refusal> {
             "leave guidance out",
         ),
     }
+}
+
+/// A text of a form ends when the form is complete, and it says so by an end token.
+fn constraint(prepared: &Prepared, given: &Request) -> Result<(), Refusal> {
+    let ends = given.decoding.end.iter().any(|&end| (end as usize) < prepared.limits.scores);
+    if given.constraint.is_some() && !ends {
+        return refuse(
+            "a text of a form ends with an end token, and this model has none",
+            "give an end token",
+        );
+    }
+    Ok(())
 }
 
 /// How many rows its source has.

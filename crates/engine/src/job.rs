@@ -5,7 +5,7 @@ use glassformer_graph::{Ask, Error as GraphError, PAGE, Pages};
 use crate::generate::{Prepared, Reading};
 use crate::processors::{Rules, Scratch};
 use crate::search::{Scores, Search, Turn};
-use crate::{Error, Event, Request};
+use crate::{Error, Event, Matcher, Request};
 
 /// A request that waits, runs, or was sent back to wait.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(crate) struct Lane {
     pub table: Option<usize>,
     /// How many of its tokens were read.
     pub read: usize,
+    /// Where its text stands in its form, where it must have one.
+    pub matcher: Option<Box<dyn Matcher>>,
 }
 
 /// What a lane reads in a step.
@@ -46,12 +48,17 @@ pub(crate) struct Piece {
 }
 
 impl Job {
-    pub fn new(number: usize, request: Request, prepared: &Prepared) -> Self {
+    pub fn new(number: usize, mut request: Request, prepared: &Prepared) -> Self {
         let source_rows = request.source_rows(&prepared.formula).unwrap_or(0);
         let zeros = prepared.zeros;
         let lane = |tokens: &[u32]| Lane { tokens: tokens.to_vec(), ..Lane::default() };
         let compared = Some(request.negative()).filter(|negative| !negative.is_empty());
-        let lanes = [&request.prompt[..]].into_iter().chain(compared).map(lane).collect();
+        let mut lanes: Vec<Lane> = [&request.prompt[..]].into_iter().chain(compared).map(lane).collect();
+        if let Some(constraint) = &request.constraint {
+            lanes[0].matcher = Some(constraint.start());
+            // What is cut off is not made to look as if it had ended.
+            request.decoding.forced_last.clear();
+        }
         let search = Search::new(&request.decoding);
         Self { number, request, source_rows, zeros, source: None, lanes, trunk: None, search }
     }
@@ -150,8 +157,8 @@ impl Job {
             self.trunk = None;
             let written = self.written();
             for lane in &mut self.lanes[1..written] {
-                *lane =
-                    Lane { table: Some(pages.fork(table)), read, tokens: std::mem::take(&mut lane.tokens) };
+                lane.table = Some(pages.fork(table));
+                lane.read = read;
             }
         }
     }
@@ -179,6 +186,9 @@ impl Job {
 
     /// What its search wants to know of the scores of each lane, if it does not want all of them; and what is ruled out.
     pub fn short(&self, prepared: &Prepared) -> Option<(Ask, Vec<u32>)> {
+        if self.request.constraint.is_some() {
+            return None;
+        }
         let lanes: Vec<&[u32]> =
             self.lanes[..self.written()].iter().map(|lane| lane.tokens.as_slice()).collect();
         self.search.short(&rules(&self.request, prepared), &lanes)
@@ -194,20 +204,28 @@ impl Job {
     ) -> Result<Vec<(usize, u32)>, Error> {
         let (rules, stopper) = (rules(&self.request, prepared), &self.request.stopper);
         let written = self.written();
-        let lanes = self.lanes[..written].iter().map(|lane| lane.tokens.as_slice()).collect();
+        let count = self.lanes.len();
+        let hint = match self.request.constraint {
+            None => "check the model's weights, and what is banned",
+            Some(_) => "ask for a form that this model's tokens can spell, and check what is banned",
+        };
+        let failed = |what| Error::Request { request: self.number, what, hint: hint.into() };
+        let mut lanes = Vec::with_capacity(written);
+        let mut allowed = Vec::with_capacity(written);
+        for Lane { tokens, matcher, .. } in &mut self.lanes[..written] {
+            let matcher = matcher.as_mut().filter(|_| !rules.forces_first(tokens.len()));
+            allowed.push(matcher.map(|matcher| matcher.allowed()).transpose().map_err(failed)?);
+            lanes.push(tokens.as_slice());
+        }
         let (scores, compared): (_, &[f32]) = match scores {
             Scores::Rows(rows) => {
-                let (rows, compared) = rows.split_at_mut(rows.len() / self.lanes.len() * written);
+                let (rows, compared) = rows.split_at_mut(rows.len() / count * written);
                 (Scores::Rows(rows), compared)
             }
             Scores::Leaders(short) => (Scores::Leaders(short), &[]),
         };
-        let mut turn = Turn { rules, stopper: stopper.as_deref(), lanes, compared, scratch };
-        let next = self.search.step(&mut turn, scores).map_err(|what| Error::Request {
-            request: self.number,
-            what,
-            hint: "check the model's weights, and what is banned".into(),
-        })?;
+        let mut turn = Turn { rules, stopper: stopper.as_deref(), lanes, allowed, compared, scratch };
+        let next = self.search.step(&mut turn, scores).map_err(failed)?;
         let told = next.told.into_iter();
         events.extend(told.map(|(sequence, token)| Event::Token { request: self.number, sequence, token }));
         Ok(next.lanes)
@@ -217,6 +235,13 @@ impl Job {
     pub fn follow(&mut self, pages: &mut Pages, next: &[(usize, u32)]) {
         let compared = self.lanes.split_off(self.written());
         self.lanes = go_on(std::mem::take(&mut self.lanes), pages, next);
+        for Lane { tokens, matcher, .. } in &mut self.lanes {
+            // The token that must come first is no part of what is written.
+            let forced = tokens.len() == 2 && self.request.decoding.forced_first.is_some();
+            if let Some((matcher, &token)) = matcher.as_mut().zip(tokens.last()).filter(|_| !forced) {
+                matcher.push(token);
+            }
+        }
         if compared.is_empty() {
             return;
         }
@@ -253,8 +278,9 @@ fn go_on(mut old: Vec<Lane>, pages: &mut Pages, next: &[(usize, u32)]) -> Vec<La
         let mut lane = if left[from] == 0 {
             std::mem::take(&mut old[from])
         } else {
-            let Lane { ref tokens, table, read } = old[from];
-            Lane { tokens: tokens.clone(), table: table.map(|table| pages.fork(table)), read }
+            let Lane { ref tokens, table, read, ref matcher } = old[from];
+            let matcher = matcher.as_ref().map(|matcher| matcher.fork());
+            Lane { tokens: tokens.clone(), table: table.map(|table| pages.fork(table)), read, matcher }
         };
         lane.tokens.push(token);
         lanes.push(lane);

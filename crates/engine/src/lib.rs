@@ -7,6 +7,7 @@
 
 mod admit;
 mod bench;
+mod constraint;
 mod decoding;
 mod error;
 mod forward;
@@ -21,6 +22,7 @@ mod session;
 
 #[doc(hidden)] // for `glassformer bench`
 pub use bench::{Bench, Kind, Workload};
+pub use constraint::{Allowed, Constraint, Matcher};
 pub use decoding::{Decoding, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKENS, Problem, Sampling};
 pub use error::Error;
 pub use forward::{Asked, Forward, Output, Passes, Sequence};

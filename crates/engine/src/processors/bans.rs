@@ -1,5 +1,7 @@
 //! Tokens that may not come, or must.
 
+use crate::Allowed;
+
 /// Bans `tokens`. Ids beyond the row are passed over: a configuration may name an end token that the model cannot write.
 pub fn ban(tokens: &[u32], row: &mut [f32]) {
     for &token in tokens {
@@ -16,6 +18,23 @@ pub fn force(tokens: &[u32], row: &mut [f32]) {
         if let Some(score) = row.get_mut(token as usize) {
             *score = 0.0;
         }
+    }
+}
+
+/// Bans all that `allowed` does not have; `ends` are the tokens that end a text.
+pub fn restrict(allowed: Allowed<'_>, ends: &[u32], row: &mut [f32]) {
+    let score = |&end: &u32| Some((end as usize, *row.get(end as usize)?));
+    let ends: Vec<(usize, f32)> = ends.iter().filter_map(score).collect();
+    for (place, scores) in row.chunks_mut(32).enumerate() {
+        let bits = allowed.tokens.get(place).copied().unwrap_or(0);
+        for (bit, score) in scores.iter_mut().enumerate() {
+            if bits >> bit & 1 == 0 {
+                *score = f32::NEG_INFINITY;
+            }
+        }
+    }
+    for (end, score) in ends {
+        row[end] = if allowed.end { score } else { f32::NEG_INFINITY };
     }
 }
 

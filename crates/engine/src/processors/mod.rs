@@ -113,8 +113,7 @@ impl Rules<'_> {
             && decoding.logprobs.is_none()
             && !decoding.renormalize
             && !decoding.remove_invalid;
-        let forced = decoding.forced_first.is_some_and(|_| len == 1)
-            || (len + 1 == self.longest && !decoding.forced_last.is_empty());
+        let forced = self.forces_first(len) || (len + 1 == self.longest && !decoding.forced_last.is_empty());
         if !untouched || !asked || forced {
             return None;
         }
@@ -137,6 +136,11 @@ impl Rules<'_> {
         min_new_tokens.map_or(*min_length, |new| self.prompt.saturating_add(new))
     }
 
+    /// Whether the token after `len` others is the one that must come first.
+    pub fn forces_first(&self, len: usize) -> bool {
+        self.decoding.forced_first.is_some() && len == 1
+    }
+
     /// Whether the token after `len` others is the first that is chosen freely.
     fn begins(&self, len: usize) -> bool {
         let one_later = self.prompt == 1 && self.decoding.forced_first.is_some();
@@ -149,7 +153,7 @@ impl Rules<'_> {
         if len < self.shortest() {
             bans::ban(&decoding.end, row);
         }
-        if let Some(first) = decoding.forced_first.filter(|_| len == 1) {
+        if let Some(first) = decoding.forced_first.filter(|_| self.forces_first(len)) {
             bans::force(&[first], row);
         }
         if len + 1 == self.longest && !decoding.forced_last.is_empty() {

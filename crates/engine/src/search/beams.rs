@@ -51,7 +51,7 @@ impl Beams {
                 self.raw.extend_from_slice(row);
             }
             turn.guide(lane, row);
-            turn.rules.apply(turn.lanes[lane], &[], row, turn.scratch);
+            turn.apply(lane, &[], row);
             turn.rules.filter(row, turn.scratch);
             turn.rules.finish(row);
         }

@@ -116,7 +116,7 @@ fn find(
             return Err(not_numbers());
         }
         turn.guide(lane, row);
-        turn.rules.apply(turn.lanes[lane], chosen, row, turn.scratch);
+        turn.apply(lane, chosen, row);
         turn.rules.finish(row);
         best.offer(row, score, (beam * width) as u32);
     }

@@ -11,8 +11,8 @@ use std::fmt;
 use glassformer_graph::{Ask, Leaders, Sum};
 
 use crate::processors::softmax::guided;
-use crate::processors::{Rules, Scratch};
-use crate::{Decoding, Finish, Generated, Token};
+use crate::processors::{Rules, Scratch, bans};
+use crate::{Allowed, Decoding, Finish, Generated, Token};
 
 pub(crate) use beams::Beams;
 pub(crate) use groups::Groups;
@@ -60,6 +60,8 @@ pub(crate) struct Turn<'t> {
     pub stopper: Option<&'t dyn Stopper>,
     /// The tokens of each lane, prompt included; all have the same number.
     pub lanes: Vec<&'t [u32]>,
+    /// What each lane may be continued with, where that is said.
+    pub allowed: Vec<Option<Allowed<'t>>>,
     /// The scores that those of each lane are compared with, row after row; empty where nothing is guided.
     pub compared: &'t [f32],
     /// Memory to use again.
@@ -82,6 +84,15 @@ impl Turn<'_> {
             return Some(Finish::Stop);
         }
         (self.lanes[lane].len() + 1 >= longest).then_some(Finish::Length)
+    }
+
+    /// Changes the scores `row` of `lane` as was asked for; `penalised` are the tokens that earlier groups of beams chose at this step.
+    fn apply(&mut self, lane: usize, penalised: &[u32], row: &mut [f32]) {
+        self.rules.apply(self.lanes[lane], penalised, row, self.scratch);
+        // Last, so that no other rule lets in what may not come.
+        if let Some(allowed) = self.allowed[lane] {
+            bans::restrict(allowed, &self.rules.decoding.end, row);
+        }
     }
 
     /// Leads the log-probabilities `row` of `lane` away from what they are compared with.

@@ -102,7 +102,7 @@ fn change(turn: &mut Turn<'_>, lane: usize, row: &mut [f32]) {
         log_softmax(row);
         turn.guide(lane, row);
     }
-    turn.rules.apply(turn.lanes[lane], &[], row, turn.scratch);
+    turn.apply(lane, &[], row);
     turn.rules.filter(row, turn.scratch);
     turn.rules.finish(row);
 }
