@@ -32,6 +32,7 @@
 #![forbid(unsafe_code)]
 
 mod added;
+mod bytes;
 mod chat;
 mod config;
 mod encoding;
@@ -49,6 +50,7 @@ mod stream;
 mod tokenizer;
 mod vocabulary;
 
+pub use bytes::TokenBytes;
 pub use chat::{ChatTemplate, Conversation, Ending};
 pub use encoding::{Encoding, Part, Span, Special, SpecialText};
 pub use error::{Error, in_words};

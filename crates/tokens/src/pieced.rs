@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::added::{Added, Segment, strip};
 use crate::encoding::{Encoding, Part, Span, Special, SpecialText};
-use crate::pieces::{Item, Model};
+use crate::pieces::{Item, Kind, Model, byte_of};
 use crate::vocabulary::Vocabulary;
 
 /// A SentencePiece model, or a pair of them, and what goes around it.
@@ -152,6 +152,31 @@ impl Pieced {
         let token = self.target.vocabulary.token(id)?;
         let own = self.target.model.pieces.get(id as usize).is_some_and(|piece| *piece.text == *token);
         Some(if own && !self.special.contains(&id) { Item::Id(id) } else { Item::Literal(token) })
+    }
+
+    /// The bytes that a token adds to a text that has begun; nothing where it is special.
+    pub fn bytes(&self, id: u32) -> Option<Vec<u8>> {
+        let Side { model, vocabulary, ids } = &self.target;
+        let token = vocabulary.token(id).filter(|_| !self.special.contains(&id))?;
+        let piece = match ids {
+            Ids::Own => model.pieces.get(id as usize).filter(|piece| *piece.text == *token),
+            Ids::Table { .. } => model.id(token).map(|id| &model.pieces[id as usize]),
+        };
+        let spaced = || token.replace('▁', " ").into_bytes();
+        match (piece.map(|piece| piece.kind), ids) {
+            (Some(Kind::Control | Kind::Unknown), _) => None,
+            (Some(Kind::Byte), _) => byte_of(token).map(|byte| vec![byte]),
+            (Some(Kind::Normal | Kind::User | Kind::Unused), _) | (None, Ids::Table { .. }) => Some(spaced()),
+            (None, Ids::Own) => Some(token.into()),
+        }
+    }
+
+    /// Whether a text loses the space that its first token begins with.
+    pub fn first_space_goes(&self) -> bool {
+        match self.target.ids {
+            Ids::Own => self.target.model.first_space_goes(),
+            Ids::Table { .. } => true,
+        }
     }
 
     /// As Marian's tokenizer does it: special tokens are spelled out with a space after them.

@@ -44,7 +44,7 @@ fn visible(bytes: &[u8]) -> String {
 
 /// The byte that a byte-level vocabulary spells as `letter` (GPT-2's table): printable Latin-1 stands for itself, and the other 68 bytes
 /// are the letters from U+0100 on, in their order.
-fn byte(letter: char) -> Option<u8> {
+pub(crate) fn byte(letter: char) -> Option<u8> {
     let stands_for_itself = |byte: u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     let code = u32::from(letter);
     match u8::try_from(code) {

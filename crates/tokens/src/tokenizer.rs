@@ -195,6 +195,11 @@ impl Tokenizer {
         Ok(if self.tidy { tidy(&text) } else { text })
     }
 
+    /// What it is made with.
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// How the text grows with the tokens.
     pub(crate) fn growth(&self) -> Growth {
         match &self.engine {

@@ -38,6 +38,8 @@ pub(crate) struct Library {
     pub growth: Growth,
     /// Whether the vocabulary spells bytes as letters of a table (`ByteLevel`).
     pub spells_bytes: bool,
+    /// Whether the last token of a text is written in another way than the same token before others (`BPEDecoder`).
+    pub joins_words: bool,
 }
 
 /// How the text of tokens changes when another token follows.
@@ -95,7 +97,8 @@ impl Library {
         })?;
         let truncation = outline.truncation.map(|truncation| truncation.max_length);
         let spells_bytes = kinds(&outline.decoder).contains(&"ByteLevel");
-        Ok(Self { inner, truncation, growth: growth(&outline.decoder), spells_bytes })
+        let joins_words = kinds(&outline.decoder).contains(&"BPEDecoder");
+        Ok(Self { inner, truncation, growth: growth(&outline.decoder), spells_bytes, joins_words })
     }
 
     /// From a JSON value that this crate has made.

@@ -15,6 +15,11 @@ pub(crate) enum Item<'a> {
 }
 
 impl Model {
+    /// Whether a text loses the space that its first piece begins with.
+    pub fn first_space_goes(&self) -> bool {
+        self.normalizer.add_dummy_prefix || self.normalizer.remove_extra_whitespaces
+    }
+
     /// The text of some pieces.
     ///
     /// The space that stands at the beginning goes; bytes become characters, and bytes that are none become U+FFFD, one
@@ -54,13 +59,12 @@ impl Model {
                 Some(Kind::Unknown) => text.push_str(if named { piece } else { &self.unknown_text }),
                 Some(Kind::Normal | Kind::User | Kind::Unused | Kind::Byte) => {
                     let mut piece = piece;
-                    let rules = &self.normalizer;
                     if beginning
-                        && (rules.add_dummy_prefix || rules.remove_extra_whitespaces)
+                        && self.first_space_goes()
                         && let Some(rest) = piece.strip_prefix('▁')
                     {
                         piece = rest;
-                        gone = !rules.remove_extra_whitespaces;
+                        gone = !self.normalizer.remove_extra_whitespaces;
                     }
                     text.extend(piece.chars().map(|c| if c == '▁' { ' ' } else { c }));
                 }
