@@ -109,6 +109,7 @@
 //! | `train` | training, evaluation, and metrics such as BLEU |
 //! | `explain` | traces and walkthroughs |
 //! | `quantize` | writing models in int8 and int4 |
+//! | `constrain` | texts of a given form (`tasks::Form`): a JSON schema, a regular expression, a grammar |
 //! | `hub` | models by name, fetched from Hugging Face's hub into the cache that its own tools use |
 //!
 //! # A model of your own

@@ -29,6 +29,8 @@ mod embed;
 mod encode;
 mod error;
 mod fill;
+#[cfg(feature = "constrain")]
+mod form;
 mod gguf;
 mod languages;
 mod likelihood;
@@ -55,6 +57,8 @@ pub use embed::{Embed, Prompt};
 pub use encode::{Input, Long, without_mark};
 pub use error::Error;
 pub use fill::{Blank, Choice, Fill};
+#[cfg(feature = "constrain")]
+pub use form::Form;
 pub use languages::Language;
 pub use likelihood::{Likelihood, ScoredToken};
 pub use open::{chat_template, complete, open, tokenizer};

@@ -44,6 +44,9 @@ pub struct TextGenerator {
     service: Arc<OnceLock<Service>>,
     /// What was set aside for many callers, where something was.
     room: Arc<OnceLock<Room>>,
+    /// What forms of its texts are made with, once one was asked for.
+    #[cfg(feature = "constrain")]
+    pub(crate) forms: Arc<OnceLock<crate::form::Forms>>,
 }
 
 /// A model as part of a program: the files of a folder in Hugging Face layout.
@@ -87,6 +90,9 @@ pub struct Generate {
     /// A prompt of what is not wanted, where `decoding.guidance` leads away from it; without one, from what follows the last token
     /// of the prompt alone.
     pub negative: String,
+    /// The form that a text must have, whatever tokens the model would choose.
+    #[cfg(feature = "constrain")]
+    pub form: Option<crate::Form>,
     /// What is done with a source or a prompt that is too long. A prompt loses its beginning: what is written goes on from its
     /// end.
     pub long: Long,
@@ -120,6 +126,14 @@ impl Generate {
     #[must_use]
     pub fn stop(mut self, stop: impl Into<String>) -> Self {
         self.stop.push(stop.into());
+        self
+    }
+
+    /// Writes texts of this form alone.
+    #[cfg(feature = "constrain")]
+    #[must_use]
+    pub fn form(mut self, form: crate::Form) -> Self {
+        self.form = Some(form);
         self
     }
 
@@ -215,6 +229,8 @@ impl TextGenerator {
             backend,
             service: Arc::default(),
             room: Arc::default(),
+            #[cfg(feature = "constrain")]
+            forms: Arc::default(),
         })
     }
 
@@ -330,6 +346,10 @@ impl TextGenerator {
         let too_long = |limit: usize| Error::Long { text, tokens, limit };
         let stopper: Option<Arc<dyn glassformer_engine::Stopper>> =
             StopTexts::new(&self.tokenizer, &options.stop).map(|stop| Arc::new(stop) as _);
+        #[cfg(feature = "constrain")]
+        let constraint = self.constraint(&ids, options)?;
+        #[cfg(not(feature = "constrain"))]
+        let constraint = None;
         let negative = self.negative(options)?;
         if self.reads_source() {
             if let Some(limit) = limit.filter(|&limit| tokens > limit) {
@@ -343,7 +363,7 @@ impl TextGenerator {
             let prefix = self.tokenizer.encode_target(&options.prefix, Special::Leave)?.ids;
             let request = Request::source(ids, &prefix, decoding);
             let request = request.map_err(|error| of_text(error, text))?;
-            let mut request = Request { stopper, owner: options.owner, ..request };
+            let mut request = Request { stopper, constraint, owner: options.owner, ..request };
             // A text may always be as long as the model can write; asking for more is no mistake.
             let side = self.checkpoint.model.formula().target.as_ref();
             let positions = side.and_then(|side| side.stack.position.count());
@@ -379,7 +399,8 @@ impl TextGenerator {
             }
             decoding.max_new_tokens = decoding.max_new_tokens.map(|new| new.min(limit - tokens));
         }
-        Ok(Request { stopper, negative, owner: options.owner, ..Request::prompt(ids, decoding) })
+        let owner = options.owner;
+        Ok(Request { stopper, constraint, negative, owner, ..Request::prompt(ids, decoding) })
     }
 
     /// The tokens that guidance leads away from.
