@@ -3,6 +3,7 @@
 mod bench;
 mod decode;
 mod explain;
+mod form;
 mod hub;
 mod model;
 mod program;
@@ -27,6 +28,7 @@ use crate::texts::Texts;
 pub use bench::{Bench, Workload};
 pub use decode::Decode;
 pub use explain::{Explain, Language};
+pub use form::Formed;
 pub use hub::{List, Pull, Remove};
 pub use model::{Named, Subject};
 pub use program::{Completions, Config, Man};
@@ -69,6 +71,7 @@ const GENERATE: &str = "\
 Examples:
   glassformer generate --model FOLDER \"Once upon a time\"
   glassformer generate --model FOLDER --temperature 0.8 --seed 7 --returns 3 --json < prompts.txt
+  glassformer generate --model FOLDER --regex \"(yes|no)\" \"Is the sky blue?\"
   glassformer generate --model FOLDER --ids \"5 17 9\" --max-new-tokens 40 --json     needs no tokenizer
 ";
 
@@ -365,6 +368,8 @@ pub struct Generate {
     pub truncate: bool,
     #[command(flatten)]
     pub decode: Decode,
+    #[command(flatten)]
+    pub form: Formed,
     /// The result as JSON
     #[arg(long)]
     pub json: bool,

@@ -2,6 +2,8 @@
 
 mod assets;
 mod details;
+#[cfg(feature = "constrain")]
+mod forms;
 mod generate;
 mod golden;
 mod precision;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use clap::ValueEnum;
 
 use super::decode::Decode;
+use super::form::Formed;
 use super::model::Named;
 use crate::texts::Texts;
 
@@ -27,6 +28,7 @@ Examples:
   glassformer chat model.gguf
   glassformer chat org/name                 a model of a hub, fetched first
   glassformer chat model.gguf --system \"Be brief.\" \"What is a Transformer?\"
+  glassformer chat model.gguf --schema person.json \"Who wrote Hamlet?\"
 ";
 
 pub const SCORE: &str = "\
@@ -113,6 +115,8 @@ pub struct Chat {
     pub json: bool,
     #[command(flatten)]
     pub decode: Decode,
+    #[command(flatten)]
+    pub form: Formed,
 }
 
 impl Chat {

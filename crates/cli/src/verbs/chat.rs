@@ -40,6 +40,7 @@ pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
     let mut options = generator.default_options();
     args.decode.apply_for_one(&mut options.decoding, console)?;
     options.stop.extend(args.stop.iter().cloned());
+    options.form = args.form.read()?;
     let mut chat = generator.chat(options)?;
     if let Some(system) = &args.system {
         chat.system(system);

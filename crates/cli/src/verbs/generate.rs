@@ -16,6 +16,12 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     if args.ids.is_none() && args.source_ids.is_none() {
         return super::write::generate(args, console);
     }
+    if args.form.read()?.is_some() {
+        return Err(Failure::new(
+            "--ids: a form is one of texts, and ids have none",
+            "give the text itself, or leave out --schema, --json-object, --regex and --grammar",
+        ));
+    }
     let path = load::path(args.model.given(), console)?;
     let checkpoint = load::checkpoint(&path, console)?;
     let mut decoding = tasks::decoding(&path, &checkpoint)?;

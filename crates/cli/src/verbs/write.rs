@@ -103,6 +103,7 @@ pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure>
     options.stop.extend(args.stop.iter().cloned());
     options.prefix = args.prefix.clone().unwrap_or_default();
     options.negative = args.negative.clone().unwrap_or_default();
+    options.form = args.form.read()?;
     options.long = long(args.truncate);
     let mut reading = args.texts.read()?;
     let mut outputs = Outputs::new(Form::of(args.json));

@@ -5,6 +5,7 @@ mod bench;
 #[cfg(unix)]
 mod broken;
 mod explain;
+mod form;
 mod formula;
 mod forward;
 mod generate;
