@@ -87,6 +87,23 @@ pub struct Decoding {
     pub stop: Vec<Vec<u32>>,
     /// Whether each token's log-probability is told, and how many of the likeliest others with it.
     pub logprobs: Option<usize>,
+    /// Where the next tokens are guessed from, so that several are read in one step. What is written does not depend on it.
+    pub draft: Draft,
+}
+
+/// Where drafts come from: guesses at the next tokens, which the model reads in one step and keeps as far as they are what it writes
+/// (speculative decoding). Results are the same bits, drawn or not; they come faster where guesses are right. Beams, several
+/// sequences of one prompt, guidance, and models that must read token by token go without.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Draft {
+    /// No drafts.
+    #[default]
+    Never,
+    /// What followed the last tokens where they stood before: in the prompt, in what was written, and in the source where that has
+    /// the same vocabulary (prompt lookup).
+    LookUp,
+    /// What a smaller model writes ([`Generator::with_draft_model`](crate::Generator::with_draft_model)); without one, no drafts.
+    Model,
 }
 
 /// When a beam search is over.
@@ -223,6 +240,7 @@ impl Default for Decoding {
             pad: None,
             stop: Vec::new(),
             logprobs: None,
+            draft: Draft::Never,
         }
     }
 }
@@ -352,6 +370,13 @@ impl Decoding {
     #[must_use]
     pub fn logprobs(mut self, logprobs: usize) -> Self {
         self.logprobs = Some(logprobs);
+        self
+    }
+
+    /// Guesses the next tokens from there.
+    #[must_use]
+    pub fn draft(mut self, draft: Draft) -> Self {
+        self.draft = draft;
         self
     }
 }

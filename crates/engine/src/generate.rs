@@ -8,16 +8,21 @@ use glassformer_graph::{Backend, Capacity, Dtype, PAGE, PageLayout, Pages, Runne
 use glassformer_model::{Model, Purpose, page_layout};
 use glassformer_tensor::Buffer;
 
+use crate::draft::MOST_DRAFTED;
 use crate::limits::Limits;
 use crate::{Error, Event, Generated, Request, Room, Session};
 
 /// Rows of sources in one run, unless one source alone has more: requests that come together are encoded together.
 const SOURCE_ROWS: usize = 1024;
 
+/// Models of one vocabulary may have different numbers of scores: fewer than this, as tables are padded.
+const PADDING: usize = 256;
+
 /// A model prepared to generate. Immutable and shared; a clone is the same one.
 #[derive(Clone)]
 pub struct Generator {
-    pub(crate) prepared: Arc<Prepared>,
+    prepared: Arc<Prepared>,
+    draft_model: Option<Arc<Prepared>>,
 }
 
 pub(crate) struct Prepared {
@@ -62,7 +67,7 @@ impl Generator {
         room.pages += room.sequences * zeros.div_ceil(PAGE);
         let reading = target.map_or(Reading::Pieces, reading);
         let rows = match reading {
-            Reading::Pieces => room.rows.max(room.sequences),
+            Reading::Pieces => room.rows.max(room.sequences + MOST_DRAFTED),
             Reading::AsWritten => room.target + room.sequences,
         };
         let source_rows = room.source.saturating_mul(room.sequences).min(room.source.max(SOURCE_ROWS));
@@ -72,7 +77,7 @@ impl Generator {
         let side = SideCapacity {
             rows,
             sequences,
-            picked: sequences,
+            picked: sequences + MOST_DRAFTED,
             keys: zeros + room.target,
             ..SideCapacity::default()
         };
@@ -105,7 +110,7 @@ impl Generator {
             logits,
             spare: Mutex::default(),
         };
-        let generator = Self { prepared: Arc::new(prepared) };
+        let generator = Self { prepared: Arc::new(prepared), draft_model: None };
         let bytes = generator.bytes();
         if !Buffer::fits(bytes / size_of::<f32>()) {
             return Err(glassformer_graph::Error::Memory { what: "keys and values", bytes }.into());
@@ -113,18 +118,37 @@ impl Generator {
         Ok(generator)
     }
 
-    /// How many bytes the keys and values of a session take: known before it starts, and never more.
+    /// Lets `small` draft what requests with [`Draft::Model`](crate::Draft::Model) write. Its tokens must be the same; where they are
+    /// not, drafts are wrong, which costs time and changes nothing.
+    ///
+    /// # Errors
+    /// If it writes another number of different tokens, or reads a source where this one does not.
+    pub fn with_draft_model(self, small: &Generator) -> Result<Self, Error> {
+        let [own, other] = [&self.prepared, &small.prepared];
+        let refuse = |what: String| {
+            Err(Error::Request { request: 0, what, hint: "draft with a smaller model of its family".into() })
+        };
+        let [tokens, drafted] = [own, other].map(|prepared| prepared.limits.scores);
+        if tokens.abs_diff(drafted) >= PADDING {
+            return refuse(format!(
+                "the draft model writes {drafted} different tokens, and this one {tokens}"
+            ));
+        }
+        if own.encode.is_some() != other.encode.is_some() {
+            return refuse("one of this model and its draft model has an encoder, the other has none".into());
+        }
+        Ok(Self { draft_model: Some(small.prepared.clone()), ..self })
+    }
+
+    /// How many bytes the keys and values of a session take, those of a draft model included: known before it starts, and never more.
     pub fn bytes(&self) -> usize {
-        let [cache, crossing] = self.prepared.layouts();
-        let room = self.prepared.room;
-        let [targets, sources] = [(cache, room.pages), (crossing, room.source_pages)]
-            .map(|(layout, pages)| self.prepared.step.page_bytes(&layout).saturating_mul(pages));
-        targets.saturating_add(sources)
+        let both = [Some(&self.prepared), self.draft_model.as_ref()];
+        both.into_iter().flatten().map(|prepared| prepared.bytes()).fold(0, usize::saturating_add)
     }
 
     /// A session with nothing under way.
     pub fn session(&self) -> Session {
-        Session::new(self.prepared.clone())
+        Session::new(self.prepared.clone(), self.draft_model.clone())
     }
 
     /// Answers all `requests`, in their order. They run together as far as there is room.
@@ -159,6 +183,14 @@ impl Generator {
 }
 
 impl Prepared {
+    /// How many bytes keys and values take.
+    fn bytes(&self) -> usize {
+        let [cache, crossing] = self.layouts();
+        let [targets, sources] = [(cache, self.room.pages), (crossing, self.room.source_pages)]
+            .map(|(layout, pages)| self.step.page_bytes(&layout).saturating_mul(pages));
+        targets.saturating_add(sources)
+    }
+
     /// How the pages of targets and of sources are laid out.
     fn layouts(&self) -> [PageLayout; 2] {
         let crossing = self.encode.as_ref().map(|encode| page_layout(encode.graph(), Which::Crossing));

@@ -2,6 +2,7 @@
 
 use glassformer_graph::{Ask, Error as GraphError, PAGE, Pages};
 
+use crate::draft::{Guess, Wanted};
 use crate::generate::{Prepared, Reading};
 use crate::processors::{Rules, Scratch};
 use crate::search::{Scores, Search, Turn};
@@ -12,6 +13,8 @@ use crate::{Error, Event, Matcher, Request};
 pub(crate) struct Job {
     pub number: usize,
     pub request: Request,
+    /// How many tokens its target began with: the rest of its prompt counts as written.
+    begun: usize,
     /// How many rows its source has.
     pub source_rows: usize,
     /// How many rows of zeros its lanes begin with.
@@ -23,6 +26,10 @@ pub(crate) struct Job {
     /// Where several lanes are computed anew: how many tokens the first one reads for all.
     trunk: Option<usize>,
     search: Search,
+    /// Where guesses at its next tokens come from.
+    pub guess: Guess,
+    /// What is guessed to come next, to be read in this step.
+    pub draft: Vec<u32>,
 }
 
 /// A sequence that a search follows.
@@ -43,12 +50,12 @@ pub(crate) struct Lane {
 pub(crate) struct Piece {
     pub lane: usize,
     pub len: usize,
-    /// Whether the scores after it are wanted.
-    pub last: bool,
+    /// The scores of how many of its last rows are wanted.
+    pub asked: usize,
 }
 
 impl Job {
-    pub fn new(number: usize, mut request: Request, prepared: &Prepared) -> Self {
+    pub fn new(number: usize, mut request: Request, begun: usize, prepared: &Prepared) -> Self {
         let source_rows = request.source_rows(&prepared.formula).unwrap_or(0);
         let zeros = prepared.zeros;
         let lane = |tokens: &[u32]| Lane { tokens: tokens.to_vec(), ..Lane::default() };
@@ -60,7 +67,20 @@ impl Job {
             request.decoding.forced_last.clear();
         }
         let search = Search::new(&request.decoding);
-        Self { number, request, source_rows, zeros, source: None, lanes, trunk: None, search }
+        let guess = Guess::of(&request, prepared);
+        Self {
+            number,
+            request,
+            begun,
+            source_rows,
+            zeros,
+            source: None,
+            lanes,
+            trunk: None,
+            search,
+            guess,
+            draft: Vec::new(),
+        }
     }
 
     /// How many sequences it runs at most.
@@ -99,7 +119,7 @@ impl Job {
         Some((lane.tokens[..lane.read].to_vec(), table))
     }
 
-    /// Whether its next step is one row of each lane.
+    /// Whether its next step is one row of each lane, and what is drafted.
     pub fn writes(&self) -> bool {
         self.trunk.is_none() && self.lanes.iter().all(|lane| lane.read + 1 == lane.tokens.len())
     }
@@ -107,7 +127,8 @@ impl Job {
     /// What its lanes read next, within `rows` rows.
     pub fn pieces(&self, reading: Reading, mut rows: usize) -> Vec<Piece> {
         if self.writes() {
-            return (0..self.lanes.len()).map(|lane| Piece { lane, len: 1, last: true }).collect();
+            let len = 1 + self.draft.len();
+            return (0..self.lanes.len()).map(|lane| Piece { lane, len, asked: len }).collect();
         }
         let mut pieces = Vec::new();
         let lanes = if self.trunk.is_some() { 1 } else { self.lanes.len() };
@@ -125,7 +146,8 @@ impl Job {
                 Reading::AsWritten => 0,
             };
             if len > 0 {
-                pieces.push(Piece { lane, len, last: given.read + len == given.tokens.len() });
+                let asked = usize::from(given.read + len == given.tokens.len());
+                pieces.push(Piece { lane, len, asked });
                 rows -= len;
             }
         }
@@ -147,10 +169,37 @@ impl Job {
         self.zeros + self.lanes[lane].read
     }
 
-    /// Notes that `piece` was read.
-    pub fn read(&mut self, pages: &mut Pages, piece: Piece) {
-        let lane = &mut self.lanes[piece.lane];
-        lane.read += piece.len;
+    /// What it reads in `piece`.
+    pub fn tokens(&self, piece: Piece) -> impl Iterator<Item = u32> {
+        let Lane { tokens, read, .. } = &self.lanes[piece.lane];
+        tokens[*read..].iter().chain(&self.draft).take(piece.len).copied()
+    }
+
+    /// How many of its next tokens may be drafted: the last one that it may write need not be read.
+    pub fn most_drafted(&self) -> usize {
+        match self.guess {
+            Guess::LookUp(_) | Guess::Model(_) if self.writes() => {
+                let longest = self.request.decoding.longest(self.request.prompt.len());
+                longest.saturating_sub(self.lanes[0].tokens.len() + 1)
+            }
+            Guess::Never | Guess::LookUp(_) | Guess::Model(_) => 0,
+        }
+    }
+
+    /// The draft that is wanted of it.
+    pub fn wanted(&self, most: usize) -> Wanted {
+        let Self { number, begun: prompt, .. } = *self;
+        // A form is followed from its first token on, which a draft does not begin with.
+        let request =
+            Request { prompt: self.lanes[0].tokens.clone(), constraint: None, ..self.request.clone() };
+        Wanted { number, request, prompt, most }
+    }
+
+    /// Notes that `len` rows of a lane were read. What was read of a draft counts once its token is written; a row that never counts is
+    /// written over by the next one.
+    pub fn read(&mut self, pages: &mut Pages, lane: usize, len: usize) {
+        let lane = &mut self.lanes[lane];
+        lane.read += len;
         let (read, Some(table)) = (lane.read, lane.table) else { return };
         pages.set_len(table, self.zeros + read);
         if self.trunk == Some(read) {
@@ -174,6 +223,7 @@ impl Job {
         if let Some(table) = self.source.take() {
             crossing.close(table);
         }
+        self.draft.clear();
         self.trunk = if self.written() > 1 { Some(self.common()) } else { None };
     }
 
@@ -184,14 +234,20 @@ impl Job {
         self.lanes[..self.written()].iter().map(same).min().unwrap_or(0).min(first.len() - 1)
     }
 
-    /// What its search wants to know of the scores of each lane, if it does not want all of them; and what is ruled out.
-    pub fn short(&self, prepared: &Prepared) -> Option<(Ask, Vec<u32>)> {
+    /// What its search wants to know of the scores of each lane behind `drafted` tokens of the draft, if it does not want all of them;
+    /// and what is ruled out.
+    pub fn short(&self, prepared: &Prepared, drafted: usize) -> Option<(Ask, Vec<u32>)> {
         if self.request.constraint.is_some() {
             return None;
         }
+        let rules = rules(&self.request, self.begun, prepared);
+        if drafted > 0 {
+            let ahead = [&self.lanes[0].tokens, &self.draft[..drafted]].concat();
+            return self.search.short(&rules, &[&ahead]);
+        }
         let lanes: Vec<&[u32]> =
             self.lanes[..self.written()].iter().map(|lane| lane.tokens.as_slice()).collect();
-        self.search.short(&rules(&self.request, prepared), &lanes)
+        self.search.short(&rules, &lanes)
     }
 
     /// Chooses the next tokens from the scores of each lane. Nothing when it is done.
@@ -202,8 +258,9 @@ impl Job {
         scratch: &mut Scratch,
         events: &mut Vec<Event>,
     ) -> Result<Vec<(usize, u32)>, Error> {
-        let (rules, stopper) = (rules(&self.request, prepared), &self.request.stopper);
         let written = self.written();
+        let stopper = &self.request.stopper;
+        let rules = rules(&self.request, self.begun, prepared);
         let count = self.lanes.len();
         let hint = match self.request.constraint {
             None => "check the model's weights, and what is banned",
@@ -241,6 +298,9 @@ impl Job {
             if let Some((matcher, &token)) = matcher.as_mut().zip(tokens.last()).filter(|_| !forced) {
                 matcher.push(token);
             }
+        }
+        if let [(_, token)] = next {
+            self.guess.written(*token);
         }
         if compared.is_empty() {
             return;
@@ -291,8 +351,8 @@ fn go_on(mut old: Vec<Lane>, pages: &mut Pages, next: &[(usize, u32)]) -> Vec<La
     lanes
 }
 
-fn rules<'r>(request: &'r Request, prepared: &Prepared) -> Rules<'r> {
+fn rules<'r>(request: &'r Request, begun: usize, prepared: &Prepared) -> Rules<'r> {
     let Request { source, prompt, decoding, .. } = request;
-    let source = if prepared.encode.is_some() { source } else { prompt };
-    Rules { decoding, source, prompt: prompt.len(), longest: decoding.longest(prompt.len()) }
+    let source = if prepared.encode.is_some() { source } else { &prompt[..begun] };
+    Rules { decoding, source, prompt: begun, longest: decoding.longest(prompt.len()) }
 }

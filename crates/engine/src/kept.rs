@@ -13,8 +13,20 @@ const MOST: usize = 1024;
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     texts: Vec<Text>,
+    /// Which texts of an owner are kept.
+    each: Each,
     /// Counts how often something was kept or found.
     clock: u64,
+}
+
+/// Which texts of an owner are kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Each {
+    /// All of them.
+    #[default]
+    All,
+    /// The last.
+    Last,
 }
 
 #[derive(Debug)]
@@ -28,6 +40,16 @@ struct Text {
 }
 
 impl Kept {
+    /// Keeps these of each owner.
+    pub fn of(each: Each) -> Self {
+        Self { each, ..Self::default() }
+    }
+
+    /// Which texts of an owner are kept.
+    pub fn each(&self) -> Each {
+        self.each
+    }
+
     /// A table that begins with the longest beginning of `tokens` that was read for `owner`, and how long that is.
     pub fn begin(&mut self, pages: &mut Pages, owner: u64, tokens: &[u32]) -> Option<(usize, usize)> {
         let common = |text: &Text| text.tokens.iter().zip(tokens).take_while(|(a, b)| a == b).count();
@@ -59,20 +81,28 @@ impl Kept {
             self.touch(at);
             return pages.close(table);
         }
-        let (over, left) = self
-            .texts
-            .drain(..)
-            .partition(|text: &Text| text.owner == owner && tokens.starts_with(&text.tokens));
-        self.texts = left;
-        let over: Vec<Text> = over;
-        for text in over {
-            pages.close(text.table);
-        }
+        let each = self.each;
+        self.let_go_of(pages, |text| {
+            text.owner == owner && (each == Each::Last || tokens.starts_with(&text.tokens))
+        });
         if self.texts.len() == MOST {
             self.let_go(pages);
         }
         self.clock += 1;
         self.texts.push(Text { owner, tokens, table, used: self.clock });
+    }
+
+    /// Lets go of all texts of `owner`.
+    pub fn forget(&mut self, pages: &mut Pages, owner: u64) {
+        self.let_go_of(pages, |text| text.owner == owner);
+    }
+
+    fn let_go_of(&mut self, pages: &mut Pages, is: impl Fn(&Text) -> bool) {
+        let (over, left): (Vec<Text>, _) = self.texts.drain(..).partition(is);
+        self.texts = left;
+        for text in over {
+            pages.close(text.table);
+        }
     }
 
     /// Lets go of the text that was not wanted for the longest time. False where there is none.

@@ -9,6 +9,7 @@ mod admit;
 mod bench;
 mod constraint;
 mod decoding;
+mod draft;
 mod error;
 mod forward;
 mod generate;
@@ -23,7 +24,7 @@ mod session;
 #[doc(hidden)] // for `glassformer bench`
 pub use bench::{Bench, Kind, Workload};
 pub use constraint::{Allowed, Constraint, Matcher};
-pub use decoding::{Decoding, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKENS, Problem, Sampling};
+pub use decoding::{Decoding, Draft, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKENS, Problem, Sampling};
 pub use error::Error;
 pub use forward::{Asked, Forward, Output, Passes, Sequence};
 pub use generate::Generator;

@@ -5,16 +5,18 @@
 //! gives its pages back and waits; when there is room again, what it had written is read again, and it goes on.
 
 use std::collections::{HashMap, VecDeque};
+use std::ops::Range;
 use std::sync::Arc;
 
 use glassformer_graph::{Ask, Batch, Leaders, PAGE, Span, State, Sum};
 
 use crate::admit::admit;
+use crate::draft::{DraftModel, Guess, MOST_DRAFTED, least_chance};
 use crate::forward::source_rows;
 use crate::generate::Prepared;
 use crate::generate::Reading;
 use crate::job::{Job, Piece};
-use crate::kept::Kept;
+use crate::kept::{Each, Kept};
 use crate::processors::Scratch;
 use crate::search::{Scores, Short};
 use crate::{Error, Event, Request};
@@ -37,11 +39,23 @@ pub struct Session {
     kept_sources: Kept,
     asked_tokens: usize,
     kept_tokens: usize,
+    draft_model: Option<DraftModel>,
+    drafted_tokens: usize,
+    accepted_tokens: usize,
     scratch: Scratch,
     leaders: Leaders,
     /// Rows of scores that a rule changes.
     scores: Vec<f32>,
     batch: Batch<'static>,
+}
+
+/// What is ruled out in rows whose largest scores are enough; see [`Session::shorts`].
+type Shorts = HashMap<(usize, usize), Vec<u32>>;
+
+/// How a request ends.
+enum End {
+    Done,
+    Failed(Error),
 }
 
 /// What a session has to do, and what it holds.
@@ -61,6 +75,10 @@ pub struct Load {
     pub asked_tokens: usize,
     /// Those of them that were.
     pub kept_tokens: usize,
+    /// Tokens of drafts that were read.
+    pub drafted_tokens: usize,
+    /// Those of them that were written.
+    pub accepted_tokens: usize,
 }
 
 impl Drop for Session {
@@ -72,7 +90,7 @@ impl Drop for Session {
 }
 
 impl Session {
-    pub(crate) fn new(prepared: Arc<Prepared>) -> Self {
+    pub(crate) fn new(prepared: Arc<Prepared>, draft_model: Option<Arc<Prepared>>) -> Self {
         let state = prepared.state();
         Self {
             prepared,
@@ -85,6 +103,9 @@ impl Session {
             kept_sources: Kept::default(),
             asked_tokens: 0,
             kept_tokens: 0,
+            draft_model: draft_model.map(DraftModel::new),
+            drafted_tokens: 0,
+            accepted_tokens: 0,
             scratch: Scratch::default(),
             leaders: Leaders::default(),
             scores: Vec::new(),
@@ -92,14 +113,28 @@ impl Session {
         }
     }
 
+    /// A session of a draft model. The owner of a request is the number of the one that it drafts for, so all requests of an owner have one
+    /// source, and begin as its last one did.
+    pub(crate) fn of_drafts(prepared: Arc<Prepared>) -> Self {
+        let mut session = Self::new(prepared, None);
+        [session.kept, session.kept_sources] = [Each::Last; 2].map(Kept::of);
+        session
+    }
+
     /// Lets a request wait for its turn; its number, counted from 0.
     ///
     /// # Errors
     /// If it can never be answered; others are not concerned.
     pub fn submit(&mut self, request: Request) -> Result<usize, Error> {
+        let begun = request.prompt.len();
+        self.submit_after(request, begun)
+    }
+
+    /// The same where all but the first `begun` tokens of the prompt count as written.
+    pub(crate) fn submit_after(&mut self, request: Request, begun: usize) -> Result<usize, Error> {
         let number = self.submitted;
         admit(&self.prepared, number, &request)?;
-        self.waiting.push_back(Job::new(number, request, &self.prepared));
+        self.waiting.push_back(Job::new(number, request, begun, &self.prepared));
         self.submitted += 1;
         Ok(number)
     }
@@ -117,18 +152,31 @@ impl Session {
         true
     }
 
+    /// Forgets what was read for `owner`.
+    pub(crate) fn forget(&mut self, owner: u64) {
+        let State { cache, crossing, .. } = &mut self.state;
+        self.kept.forget(cache, owner);
+        self.kept_sources.forget(crossing, owner);
+    }
+
+    /// Whether what targets have read is kept: it depends on the source, too.
+    fn keeps_targets(&self) -> bool {
+        self.prepared.encode.is_none() || self.kept.each() == Each::Last
+    }
+
     /// Ends a job: what it has read is kept where that is allowed, and all else is given back.
     fn end(&mut self, mut job: Job) -> Job {
-        let State { cache, crossing, .. } = &mut self.state;
+        if let Some(model) = &mut self.draft_model {
+            model.forget(job.number);
+        }
         let can_keep = self.prepared.reading == Reading::Pieces && self.prepared.zeros == 0;
-        if let Some(owner) = job.request.owner.filter(|_| can_keep) {
-            if self.prepared.encode.is_none() {
-                if let Some((tokens, table)) = job.take_read() {
-                    self.kept.keep(cache, owner, tokens, table);
-                }
-            } else if job.request.patches.is_empty()
-                && let Some(table) = job.source.take()
-            {
+        let keeps_targets = self.keeps_targets();
+        let State { cache, crossing, .. } = &mut self.state;
+        if let Some(owner) = job.request.owner.filter(|_| can_keep && job.request.patches.is_empty()) {
+            if keeps_targets && let Some((tokens, table)) = job.take_read() {
+                self.kept.keep(cache, owner, tokens, table);
+            }
+            if let Some(table) = job.source.take() {
                 self.kept_sources.keep(crossing, owner, job.request.source.clone(), table);
             }
         }
@@ -152,6 +200,8 @@ impl Session {
             preempted: self.preempted,
             asked_tokens: self.asked_tokens,
             kept_tokens: self.kept_tokens,
+            drafted_tokens: self.drafted_tokens,
+            accepted_tokens: self.accepted_tokens,
         }
     }
 
@@ -161,13 +211,15 @@ impl Session {
     /// If the model cannot run; nothing that a request says can be the reason.
     pub fn step(&mut self) -> Result<Vec<Event>, Error> {
         self.join()?;
+        self.draft()?;
         let pieces = self.plan();
         if pieces.is_empty() {
             return Ok(Vec::new());
         }
         self.run(&pieces)?;
-        for &(job, piece) in &pieces {
-            self.running[job].read(&mut self.state.cache, piece);
+        for &(job, Piece { lane, len, .. }) in &pieces {
+            let job = &mut self.running[job];
+            job.read(&mut self.state.cache, lane, len - job.draft.len());
         }
         self.choose(&pieces)
     }
@@ -233,27 +285,63 @@ impl Session {
         let Some(owner) = job.request.owner.filter(|_| job.request.patches.is_empty()) else {
             return (0, 0);
         };
+        let keeps_targets = self.keeps_targets();
         let State { cache, crossing, .. } = &mut self.state;
+        let (mut asked, mut kept) = (0, 0);
         if self.prepared.encode.is_some() {
             let source = &job.request.source;
-            let asked = source.len();
             job.source = self.kept_sources.whole(crossing, owner, source);
-            (asked, if job.source.is_some() { asked } else { 0 })
-        } else {
-            let beginning = job.beginning();
-            let asked = beginning.len();
-            let found = self.kept.begin(cache, owner, beginning);
-            if let Some((table, read)) = found {
-                job.begin_with(table, read);
-            }
-            (asked, found.map_or(0, |(_, read)| read))
+            asked += source.len();
+            kept += if job.source.is_some() { source.len() } else { 0 };
         }
+        if keeps_targets {
+            let beginning = job.beginning();
+            asked += beginning.len();
+            if let Some((table, read)) = self.kept.begin(cache, owner, beginning) {
+                job.begin_with(table, read);
+                kept += read;
+            }
+        }
+        (asked, kept)
+    }
+
+    /// Lets every request that writes guess what comes next, as far as a step with so many rows gains by it.
+    fn draft(&mut self) -> Result<(), Error> {
+        let least = least_chance(self.running.iter().map(|job| job.lanes.len()).sum());
+        let mut rows = MOST_DRAFTED;
+        let (mut places, mut wanted) = (Vec::new(), Vec::new());
+        for (place, job) in self.running.iter_mut().enumerate() {
+            job.draft.clear();
+            let most = job.most_drafted().min(rows);
+            match &mut job.guess {
+                Guess::LookUp(look_up) => {
+                    look_up.draft(most, least, &mut job.draft);
+                    rows -= job.draft.len();
+                }
+                Guess::Model(pace) if self.draft_model.is_some() => {
+                    let most = pace.len(most, least);
+                    if most > 0 {
+                        rows -= most;
+                        places.push(place);
+                        wanted.push(job.wanted(most));
+                    }
+                }
+                Guess::Never | Guess::Model(_) => {}
+            }
+        }
+        if let Some(model) = self.draft_model.as_mut().filter(|_| !wanted.is_empty()) {
+            for (place, draft) in places.into_iter().zip(model.draft(wanted)?) {
+                self.running[place].draft = draft;
+            }
+        }
+        Ok(())
     }
 
     /// What each request reads in this step, with pages for all of it.
     fn plan(&mut self) -> Vec<(usize, Piece)> {
         let reading = self.prepared.reading;
-        let writing: usize = self.running.iter().filter(|job| job.writes()).map(|job| job.lanes.len()).sum();
+        let writing = self.running.iter().filter(|job| job.writes());
+        let writing: usize = writing.map(|job| job.lanes.len() + job.draft.len()).sum();
         let mut rows = self.prepared.rows.saturating_sub(writing);
         let mut pieces = Vec::new();
         let mut place = 0;
@@ -262,13 +350,19 @@ impl Session {
             if !self.running[place].writes() {
                 rows -= wanted.iter().map(|piece| piece.len).sum::<usize>();
             }
-            for piece in wanted {
+            for mut piece in wanted {
                 while place < self.running.len()
                     && self.running[place].reserve(&mut self.state.cache, piece).is_err()
                 {
-                    if !self.kept.let_go(&mut self.state.cache) {
+                    if self.kept.let_go(&mut self.state.cache) {
+                        continue;
+                    }
+                    // Nobody is sent back for a guess.
+                    let drafted = std::mem::take(&mut self.running[place].draft).len();
+                    if drafted == 0 {
                         self.preempt();
                     }
+                    piece = Piece { len: piece.len - drafted, asked: piece.asked - drafted, ..piece };
                 }
                 pieces.push((place, piece));
             }
@@ -300,24 +394,28 @@ impl Session {
             let first = past.saturating_sub(self.prepared.remembered);
             let (table, source) = (lane.table.unwrap_or(0), job.source.unwrap_or(0));
             let span = Span { table, past, first, source, ..Span::default() };
-            target.push(&lane.tokens[lane.read..lane.read + piece.len], span);
-            if piece.last {
-                target.picked.push(target.rows() as u32 - 1);
-            }
+            target.push_rows(piece.len, span);
+            target.tokens.extend(job.tokens(piece));
+            let end = target.rows() as u32;
+            target.picked.extend(end - piece.asked as u32..end);
         }
         Ok(self.prepared.step.run(&mut self.state, &self.batch)?)
     }
 
-    /// Finds the largest scores for all requests that need no more, and says by their places what is ruled out in each.
-    fn shorts(&mut self, pieces: &[(usize, Piece)]) -> Result<HashMap<usize, Vec<u32>>, Error> {
+    /// Finds the largest scores for all rows that need no more, and says what is ruled out in each: by the places of requests, and
+    /// by how many drafted tokens stand before.
+    fn shorts(&mut self, pieces: &[(usize, Piece)]) -> Result<Shorts, Error> {
         let mut wanted = Ask { most: 0, sum: Sum::Numbers };
         let mut shorts = HashMap::new();
-        for &(place, _) in pieces.iter().filter(|(_, piece)| piece.last) {
-            let short = self.running[place].short(&self.prepared);
-            if let Some((ask, banned)) = short.filter(|(ask, _)| ask.most <= MOST_LEADERS) {
-                wanted.most = wanted.most.max(ask.most);
-                wanted.sum = if ask.sum == Sum::LogExp { Sum::LogExp } else { wanted.sum };
-                shorts.insert(place, banned);
+        for &(place, _) in pieces.iter().filter(|(_, piece)| piece.asked > 0) {
+            let job = &self.running[place];
+            for drafted in 0..=job.draft.len() {
+                let short = job.short(&self.prepared, drafted);
+                if let Some((ask, banned)) = short.filter(|(ask, _)| ask.most <= MOST_LEADERS) {
+                    wanted.most = wanted.most.max(ask.most);
+                    wanted.sum = if ask.sum == Sum::LogExp { Sum::LogExp } else { wanted.sum };
+                    shorts.insert((place, drafted), banned);
+                }
             }
         }
         if !shorts.is_empty() {
@@ -334,39 +432,69 @@ impl Session {
         let mut row = 0;
         let mut over = Vec::new();
         for same in pieces.chunk_by(|a, b| a.0 == b.0) {
-            let (place, count) = (same[0].0, same.iter().filter(|(_, piece)| piece.last).count());
-            if count == 0 {
-                continue;
+            let (place, count) = (same[0].0, same.iter().map(|(_, piece)| piece.asked).sum::<usize>());
+            if count > 0 {
+                let end = self.choose_from(place, row..row + count, &shorts, &mut events)?;
+                over.extend(end.map(|end| (place, end)));
+                row += count;
             }
-            let own = if let Some(banned) = shorts.get(&place) {
-                Scores::Leaders(Short {
-                    leaders: &self.leaders,
-                    first: row,
-                    width: self.prepared.limits.scores,
-                    banned: banned.clone(),
-                })
+        }
+        for (place, end) in over.into_iter().rev() {
+            let job = self.running.remove(place);
+            let job = self.end(job);
+            events.push(match end {
+                End::Failed(error) => Event::Failed { request: job.number, error },
+                End::Done => job.finish(),
+            });
+        }
+        Ok(events)
+    }
+
+    /// Lets a request choose from these rows: one of each lane. Where it has a draft, there is another row behind each drafted token, which
+    /// holds as long as the tokens chosen before are the drafted ones.
+    fn choose_from(
+        &mut self,
+        place: usize,
+        rows: Range<usize>,
+        shorts: &Shorts,
+        events: &mut Vec<Event>,
+    ) -> Result<Option<End>, Error> {
+        let draft = std::mem::take(&mut self.running[place].draft);
+        let lanes = rows.len() - draft.len();
+        let mut end = None;
+        let mut accepted = 0;
+        for drafted in 0..=draft.len() {
+            let first = rows.start + drafted;
+            let scores = if let Some(banned) = shorts.get(&(place, drafted)) {
+                let (leaders, width) = (&self.leaders, self.prepared.limits.scores);
+                Scores::Leaders(Short { leaders, first, width, banned: banned.clone() })
             } else {
-                let rows = self.prepared.step.read(&self.state, self.prepared.logits, row..row + count)?;
+                let rows =
+                    self.prepared.step.read(&self.state, self.prepared.logits, first..first + lanes)?;
                 self.scores.clear();
                 self.scores.extend_from_slice(&rows);
                 Scores::Rows(&mut self.scores)
             };
-            row += count;
             let job = &mut self.running[place];
-            match job.choose(&self.prepared, own, &mut self.scratch, &mut events) {
-                Ok(next) if next.is_empty() => over.push((place, None)),
-                Ok(next) => job.follow(&mut self.state.cache, &next),
-                Err(error) => over.push((place, Some(error))),
+            match job.choose(&self.prepared, scores, &mut self.scratch, events) {
+                Ok(next) if next.is_empty() => end = Some(End::Done),
+                Ok(next) => {
+                    job.follow(&mut self.state.cache, &next);
+                    if draft.get(drafted).is_some_and(|&token| next[..] == [(0, token)]) {
+                        job.read(&mut self.state.cache, 0, 1);
+                        accepted += 1;
+                        continue;
+                    }
+                }
+                Err(error) => end = Some(End::Failed(error)),
             }
+            break;
         }
-        for (place, error) in over.into_iter().rev() {
-            let job = self.running.remove(place);
-            let job = self.end(job);
-            events.push(match error {
-                Some(error) => Event::Failed { request: job.number, error },
-                None => job.finish(),
-            });
+        self.drafted_tokens += draft.len();
+        self.accepted_tokens += accepted;
+        if let Guess::Model(pace) = &mut self.running[place].guess {
+            pace.told(draft.len(), accepted);
         }
-        Ok(events)
+        Ok(end)
     }
 }

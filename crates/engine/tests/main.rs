@@ -3,5 +3,6 @@
 mod bad_input;
 mod constraints;
 mod crossing;
+mod drafts;
 mod kept;
 mod sessions;

@@ -70,6 +70,7 @@ pub fn read(given: &Generation) -> Result<Decoding, Error> {
         end,
         stop: Vec::new(),
         logprobs: None,
+        draft: plain.draft,
     })
 }
 

@@ -1,8 +1,6 @@
 //! The bytes of tokens, one after the other, are the text.
 
-mod common;
-
-use common::{corpus, fixture, opened};
+use crate::common::{corpus, fixture, opened};
 use glassformer_tokens::{Special, SpecialText, Tokenizer};
 
 /// A fixture's tokenizer: its texts are the bytes of their tokens.
