@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use glassformer::engine::Load;
 use glassformer::families::Checkpoint;
 use glassformer::tasks::{Files, TextGenerator};
 use glassformer::tokens::Tokenizer;
 use glassformer::{Model, TextEncoder, Translator, families, tasks};
 
+use crate::args::Decode;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::{models, progress};
@@ -142,8 +144,22 @@ pub fn exact_generator(path: Option<&Path>, console: &Console) -> Result<TextGen
     }
 }
 
-/// Opens the model at `path` to write.
-pub fn generator(path: &Path, console: &Console) -> Result<TextGenerator, Failure> {
-    let checkpoint = checkpoint(path, console)?;
-    Ok(TextGenerator::new(checkpoint, path, console.writing_backend(path))?)
+/// Opens the model at `path` to write, with the one that drafts for it.
+pub fn generator(path: &Path, decode: &Decode, console: &Console) -> Result<TextGenerator, Failure> {
+    let open = |path: &Path| -> Result<TextGenerator, Failure> {
+        let checkpoint = checkpoint(path, console)?;
+        Ok(TextGenerator::new(checkpoint, path, console.writing_backend(path))?)
+    };
+    let generator = open(path)?;
+    let Some(small) = decode.draft_model() else { return Ok(generator) };
+    Ok(generator.with_draft_model(&open(&models::locate(small, console)?)?)?)
+}
+
+/// Tells who asks for details how drafts fared.
+pub fn told_of_drafts(generator: &TextGenerator, console: &Console) {
+    let Load { drafted_tokens, accepted_tokens, .. } = generator.load().session;
+    if drafted_tokens > 0 {
+        console
+            .detail(|| format!("{drafted_tokens} tokens were drafted, and {accepted_tokens} of them right"));
+    }
 }

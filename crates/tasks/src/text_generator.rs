@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use glassformer_engine::{Decoding, Finish, Generated, Generator, Request, Room, Sampling};
+use glassformer_engine::{Decoding, Draft, Finish, Generated, Generator, Request, Room, Sampling};
 use glassformer_families::{self as families, Checkpoint, Generation, generation};
 use glassformer_graph::Backend;
 use glassformer_tokens::{ChatTemplate, Special, Tokenizer};
@@ -41,12 +41,20 @@ pub struct TextGenerator {
     template: Option<Arc<ChatTemplate>>,
     usual: Arc<Generate>,
     backend: Arc<dyn Backend>,
+    draft_model: Option<DraftModel>,
     service: Arc<OnceLock<Service>>,
     /// What was set aside for many callers, where something was.
     room: Arc<OnceLock<Room>>,
     /// What forms of its texts are made with, once one was asked for.
     #[cfg(feature = "constrain")]
     pub(crate) forms: Arc<OnceLock<crate::form::Forms>>,
+}
+
+/// A smaller model that drafts, and what runs it.
+#[derive(Clone)]
+struct DraftModel {
+    checkpoint: Arc<Checkpoint>,
+    backend: Arc<dyn Backend>,
 }
 
 /// A model as part of a program: the files of a folder in Hugging Face layout.
@@ -227,11 +235,31 @@ impl TextGenerator {
             template: template.map(Arc::new),
             usual: Arc::new(Generate { decoding, stop, ..Generate::default() }),
             backend,
+            draft_model: None,
             service: Arc::default(),
             room: Arc::default(),
             #[cfg(feature = "constrain")]
             forms: Arc::default(),
         })
+    }
+
+    /// Lets `small` draft what this one writes, unless options say otherwise: the texts are the same, and come faster where both mostly
+    /// agree.
+    ///
+    /// # Errors
+    /// If its tokens are others, or only one of both reads a source.
+    pub fn with_draft_model(mut self, small: &Self) -> Result<Self, Error> {
+        same_tokens(&self.tokenizer, &small.tokenizer)?;
+        if self.reads_source() != small.reads_source() {
+            return Err(no_draft_model(
+                "names a model without an encoder where this one has one, or the other way round".to_owned(),
+            ));
+        }
+        let (checkpoint, backend) = (small.checkpoint.clone(), small.backend.clone());
+        self.draft_model = Some(DraftModel { checkpoint, backend });
+        Arc::make_mut(&mut self.usual).decoding.draft = Draft::Model;
+        self.service = Arc::default();
+        Ok(self)
     }
 
     /// The model, and what its configuration says.
@@ -469,10 +497,15 @@ impl TextGenerator {
     /// Room as requests need it: more when larger ones come.
     fn rooms(&self) -> Rooms {
         let (checkpoint, backend) = (self.checkpoint.clone(), self.backend.clone());
+        let draft_model = self.draft_model.clone();
         let prepare = move |room: Room| {
             let generous = Room { sequences: room.sequences.max(AT_LEAST), ..room };
             let generous = Room::new(generous.sequences, room.source, room.target);
-            let prepare = |room| Generator::new(&checkpoint.model, &*backend, room);
+            let prepare = |room| {
+                let generator = Generator::new(&checkpoint.model, &*backend, room)?;
+                let Some(small) = &draft_model else { return Ok(generator) };
+                generator.with_draft_model(&Generator::new(&small.checkpoint.model, &*small.backend, room)?)
+            };
             Ok(prepare(generous).or_else(|_| prepare(room))?)
         };
         let (formula, limit) =
@@ -522,6 +555,21 @@ impl TextGenerator {
         let Generated { ids, score, finish, logprobs, others } = output;
         Ok(GeneratedText { text, ids, score, finish, logprobs, others })
     }
+}
+
+/// Refuses a draft model whose tokens are others.
+fn same_tokens(own: &Tokenizer, other: &Tokenizer) -> Result<(), Error> {
+    let ids = own.vocabulary().size().max(other.vocabulary().size()) as u32;
+    let differ = |&id: &u32| own.token(id) != other.token(id);
+    let Some(id) = (0..ids).find(differ) else { return Ok(()) };
+    let [own, other] = [own, other].map(|tokenizer| {
+        tokenizer.token(id).map_or_else(|| "nothing".to_owned(), |token| format!("{token:?}"))
+    });
+    Err(no_draft_model(format!("names a model whose token {id} is {other}, and this model's is {own}")))
+}
+
+fn no_draft_model(what: String) -> Error {
+    Error::Option { option: "draft", what, hint: "draft with a smaller model of the same family".to_owned() }
 }
 
 /// What the engine says of a request, as what it is of text number `text`.

@@ -1,9 +1,11 @@
 //! How tokens are chosen: what every verb that writes understands. A flag that is not given leaves what the model's files say.
 
+use std::convert::Infallible;
 use std::hash::{BuildHasher, Hasher, RandomState};
+use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
-use glassformer::engine::EarlyStopping;
+use glassformer::engine::{Draft, EarlyStopping};
 use glassformer::{Decoding, Sampling};
 
 use crate::console::Console;
@@ -86,6 +88,27 @@ pub struct Decode {
     /// The id that is written last where the text is as long as it may be
     #[arg(long, value_name = "ID")]
     pub forced_last: Option<u32>,
+    /// Guess the next tokens and check several in one step, with the same results: from what stood before (lookup), by a smaller model of
+    /// the same tokens, or not at all (none, if not given)
+    #[arg(long, value_name = "lookup|none|MODEL", value_parser = drafts)]
+    pub draft: Option<Drafts>,
+}
+
+/// Where guesses at the next tokens come from.
+#[derive(Clone)]
+pub enum Drafts {
+    None,
+    LookUp,
+    Model(PathBuf),
+}
+
+#[expect(clippy::unnecessary_wraps, reason = "what clap calls")]
+fn drafts(given: &str) -> Result<Drafts, Infallible> {
+    Ok(match given {
+        "none" => Drafts::None,
+        "lookup" => Drafts::LookUp,
+        model => Drafts::Model(model.into()),
+    })
 }
 
 /// A seed that nobody knows before: the standard library's maps have one of the system's. Short enough to be typed.
@@ -139,7 +162,21 @@ impl Decode {
             decoding.forced_last = vec![last];
         }
         decoding.forced_first = self.forced_first.or(decoding.forced_first);
+        decoding.draft = match &self.draft {
+            None => decoding.draft,
+            Some(Drafts::None) => Draft::Never,
+            Some(Drafts::LookUp) => Draft::LookUp,
+            Some(Drafts::Model(_)) => Draft::Model,
+        };
         Ok(())
+    }
+
+    /// The model that drafts, where one does.
+    pub fn draft_model(&self) -> Option<&Path> {
+        match self.draft.as_ref()? {
+            Drafts::None | Drafts::LookUp => None,
+            Drafts::Model(path) => Some(path),
+        }
     }
 
     /// The same, with a new seed where tokens are drawn and no seed was given, which is told to who asks for details.

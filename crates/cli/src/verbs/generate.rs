@@ -4,13 +4,13 @@ use std::time::Instant;
 
 use glassformer::formula::Formula;
 use glassformer::tokens::{SpecialText, Tokenizer};
-use glassformer::{Decoding, Finish, Generated, Generator, Request, Room, tasks};
+use glassformer::{Decoding, Finish, Generated, Generator, Model, Request, Room, tasks};
 
 use crate::args::Generate as Args;
 use crate::console::{Console, result};
 use crate::failure::Failure;
 use crate::outputs::Wrote;
-use crate::{ids, load};
+use crate::{ids, load, models};
 
 pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     if args.ids.is_none() && args.source_ids.is_none() {
@@ -38,7 +38,12 @@ pub fn run(args: &Args, console: &Console) -> Result<(), Failure> {
     let requests = vec![request(args, model.formula(), decoding)?];
     let room = Room::of(model.formula(), &requests, 1);
     let start = Instant::now();
-    let generator = Generator::new(&model, &*console.exact_backend(), room)?;
+    let prepare = |model: &Model| Generator::new(model, &*console.exact_backend(), room);
+    let mut generator = prepare(&model)?;
+    if let Some(small) = args.decode.draft_model() {
+        let small = load::checkpoint(&models::locate(small, console)?, console)?.model;
+        generator = generator.with_draft_model(&prepare(&small)?)?;
+    }
     let outputs = generator.run(requests)?.into_iter().next().unwrap_or_default();
     console.detail(|| format!("generated in {:.0?}", start.elapsed()));
     if args.json {

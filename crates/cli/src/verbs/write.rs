@@ -18,14 +18,22 @@ use crate::texts::Reading;
 
 pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failure> {
     let Some(path) = load::own(args.model.as_deref(), console)? else {
+        if args.decode.draft_model().is_some() {
+            return Err(Failure::new(
+                "--draft MODEL: the translator of this program has a vocabulary of its own",
+                "use --draft lookup, or give a --model",
+            ));
+        }
         let translator = load::translator(console)?;
         let options = translation(args, translator.generator(), console)?;
         let reading = args.texts.read_or_ask(console)?;
         return texts(reading, args.json, |texts| translator.translate_all(texts, &options));
     };
-    let generator = load::generator(&path, console)?;
+    let generator = load::generator(&path, &args.decode, console)?;
     let options = translation(args, &generator, console)?;
-    texts(args.texts.read_or_ask(console)?, args.json, |texts| generator.translate(texts, &options))
+    texts(args.texts.read_or_ask(console)?, args.json, |texts| generator.translate(texts, &options))?;
+    load::told_of_drafts(&generator, console);
+    Ok(())
 }
 
 /// How the user wants `generator` to translate.
@@ -46,12 +54,14 @@ fn translation(
 }
 
 pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {
-    let generator = load::generator(&load::path(args.model.given(), console)?, console)?;
+    let generator = load::generator(&load::path(args.model.given(), console)?, &args.decode, console)?;
     let mut options = generator.default_options();
     args.decode.apply_for_one(&mut options.decoding, console)?;
     options.long = long(args.truncate);
     let given = if args.whole { args.texts.whole()? } else { args.texts.clone() };
-    texts(given.read()?, args.json, |texts| generator.summarize(texts, &options))
+    texts(given.read()?, args.json, |texts| generator.summarize(texts, &options))?;
+    load::told_of_drafts(&generator, console);
+    Ok(())
 }
 
 /// Results that are texts.
@@ -92,7 +102,7 @@ pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
 
 /// `generate` with text: a single prompt is continued on the screen as it goes, several run together.
 pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure> {
-    let generator = load::generator(&load::path(args.model.given(), console)?, console)?;
+    let generator = load::generator(&load::path(args.model.given(), console)?, &args.decode, console)?;
     let mut options = generator.default_options();
     args.decode.apply_anew(&mut options.decoding, console)?;
     options.decoding.start = args.start.or(options.decoding.start);
@@ -113,6 +123,7 @@ pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure>
         let chunk = reading.chunk()?;
         if chunk.is_empty() || outputs.closed() {
             progress.finish();
+            load::told_of_drafts(&generator, console);
             return outputs.finish();
         }
         let texts: Vec<&str> = chunk.iter().map(String::as_str).collect();
