@@ -5,7 +5,7 @@
 use std::path::{Path, PathBuf};
 
 use glassformer_cpu::Cpu;
-use glassformer_engine::{Finish, Generated, Generator, Request, Room};
+use glassformer_engine::{Draft, Finish, Generated, Generator, Request, Room};
 use glassformer_families::{Checkpoint, Error, generation, open};
 use glassformer_tasks::read_decoding;
 use serde_json::Value;
@@ -112,6 +112,17 @@ fn check(name: &str, case: &Path, file: &Path) -> (usize, Vec<String>) {
     // Not only the same tokens: the same bits.
     if together != alone {
         failed.push(format!("{name}: together they differ from each alone"));
+    }
+    // Nor do drafts change a bit, looked up or of a model: here itself.
+    let drafted = many.clone().with_draft_model(&many).expect("it fits itself");
+    for draft in [Draft::LookUp, Draft::Model] {
+        let mut requests = requests(goldens.iter());
+        for request in &mut requests {
+            request.decoding.draft = draft;
+        }
+        if drafted.run(requests).expect("they generate") != alone {
+            failed.push(format!("{name}: with {draft:?} they differ from each alone"));
+        }
     }
     (goldens.len(), failed)
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use glassformer_cpu::Cpu;
-use glassformer_engine::Finish;
+use glassformer_engine::{Draft, Finish, Sampling};
 use glassformer_tasks::{
     Error, Files, Generate, Input, Long, ScoredToken, Split, TextEncoder, TextGenerator, Translate, silent,
 };
@@ -71,6 +71,35 @@ fn prompts_run_together_and_keep_their_order() {
     for (prompt, written) in prompts.iter().zip(&together) {
         assert_eq!(generator.generate(&[prompt], &options, &mut silent).unwrap()[0], *written);
     }
+}
+
+#[test]
+fn drafts_change_no_text() {
+    let (plain, _) = open("story");
+    let (small, _) = open("story");
+    let generator = open("story").0.with_draft_model(&small).unwrap();
+    let prompts =
+        ["The cat sat on the mat. The cat sat on the", "Ann lives in Paris; Bob", "The dog the dog the dog"];
+    let drawn = Sampling::default().temperature(0.7).seed(3);
+    for sampling in [None, Some(drawn)] {
+        let mut options = plain.default_options().max_new_tokens(40);
+        options.decoding.sampling = sampling;
+        options.decoding.draft = Draft::Never;
+        let expected = plain.generate(&prompts, &options, &mut silent).unwrap();
+        for draft in [Draft::LookUp, Draft::Model] {
+            options.decoding.draft = draft;
+            assert_eq!(generator.generate(&prompts, &options, &mut silent).unwrap(), expected, "{draft:?}");
+        }
+    }
+    let load = generator.load().session;
+    assert!(load.accepted_tokens > 40 && load.accepted_tokens <= load.drafted_tokens, "{load:?}");
+}
+
+#[test]
+fn a_draft_model_has_the_same_tokens() {
+    let generator = open("story").0;
+    let refused = generator.with_draft_model(&open("talk").0);
+    assert!(matches!(refused.err(), Some(Error::Option { option: "draft", .. })));
 }
 
 #[test]

@@ -29,6 +29,23 @@ fn outputs(text: &str) -> Vec<Value> {
 }
 
 #[test]
+fn drafts_change_no_result_and_details_tell_how_they_fared() {
+    let (story, talk) = (model("story"), model("talk"));
+    let text = ["generate", "--model", &story, "--max-new-tokens", "60", "The cat sat. The cat sat. The cat"];
+    let ids = ["generate", "--model", &story, "--max-new-tokens", "30", "--ids", "5 6 7 5 6 7 5 6 7"];
+    for args in [&text[..], &ids] {
+        let wanted = run(&[&args[..], &["--draft", "none"]].concat()).ok();
+        for draft in ["lookup", &story] {
+            assert_eq!(run(&[&args[..], &["--draft", draft]].concat()).ok(), wanted, "{draft}");
+        }
+    }
+    let told = run(&[&text[..], &["--draft", &story, "-v"]].concat());
+    assert!(told.err.contains("tokens were drafted"), "{}", told.err);
+    run(&[&text[..], &["--draft", &talk]].concat()).refused("error: draft");
+    run(&["translate", "--draft", &talk, "a cat"]).refused_with("--draft MODEL", "--draft lookup");
+}
+
+#[test]
 fn a_prompt_is_continued_as_text_and_as_json() {
     let story = model("story");
     let wanted = expected("story")["written"][0]["texts"][0].as_str().unwrap().to_owned();
