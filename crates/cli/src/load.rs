@@ -9,7 +9,6 @@ use glassformer::tasks::{Files, TextGenerator};
 use glassformer::tokens::Tokenizer;
 use glassformer::{Model, TextEncoder, Translator, families, tasks};
 
-use crate::args::Decode;
 use crate::console::Console;
 use crate::failure::Failure;
 use crate::{models, progress};
@@ -145,13 +144,13 @@ pub fn exact_generator(path: Option<&Path>, console: &Console) -> Result<TextGen
 }
 
 /// Opens the model at `path` to write, with the one that drafts for it.
-pub fn generator(path: &Path, decode: &Decode, console: &Console) -> Result<TextGenerator, Failure> {
+pub fn generator(path: &Path, draft: Option<&Path>, console: &Console) -> Result<TextGenerator, Failure> {
     let open = |path: &Path| -> Result<TextGenerator, Failure> {
         let checkpoint = checkpoint(path, console)?;
         Ok(TextGenerator::new(checkpoint, path, console.writing_backend(path))?)
     };
     let generator = open(path)?;
-    let Some(small) = decode.draft_model() else { return Ok(generator) };
+    let Some(small) = draft else { return Ok(generator) };
     Ok(generator.with_draft_model(&open(&models::locate(small, console)?)?)?)
 }
 

@@ -258,8 +258,15 @@ impl TextGenerator {
         let (checkpoint, backend) = (small.checkpoint.clone(), small.backend.clone());
         self.draft_model = Some(DraftModel { checkpoint, backend });
         Arc::make_mut(&mut self.usual).decoding.draft = Draft::Model;
-        self.service = Arc::default();
+        (self.service, self.room) = (Arc::default(), Arc::default());
         Ok(self)
+    }
+
+    /// The same with drafts from here, unless options say otherwise.
+    #[must_use]
+    pub fn drafting(mut self, draft: Draft) -> Self {
+        Arc::make_mut(&mut self.usual).decoding.draft = draft;
+        self
     }
 
     /// The model, and what its configuration says.
@@ -473,7 +480,7 @@ impl TextGenerator {
         // What an encoder reads says nothing of how much is written.
         let (source, target) = if self.reads_source() { (longest, reserve.longest) } else { (0, longest) };
         let mut room = Room::new(1, source, target.min(positions.unwrap_or(usize::MAX)));
-        let one = Generator::new(&self.checkpoint.model, &*self.backend, room)?.bytes().max(1);
+        let one = self.prepared()(room)?.bytes().max(1);
         if one > reserve.memory {
             let what =
                 format!("of {} bytes is less than the {one} of one text of {longest} tokens", reserve.memory);
@@ -483,7 +490,7 @@ impl TextGenerator {
         let texts = (reserve.memory / one).min(sequences);
         let pages = (room.pages * texts, room.source_pages * texts);
         room = Room { pages: pages.0, source_pages: pages.1, ..Room::new(sequences, source, room.target) };
-        let generator = Generator::new(&self.checkpoint.model, &*self.backend, room)?;
+        let generator = self.prepared()(room)?;
         let rooms = Rooms {
             prepare: Box::new(move |_| Ok(generator.clone())),
             more: Box::new(move |_, had| had.is_none().then_some(room)),
@@ -494,19 +501,25 @@ impl TextGenerator {
         }
     }
 
-    /// Room as requests need it: more when larger ones come.
-    fn rooms(&self) -> Rooms {
+    /// Prepares the model for some room, and the one that drafts for it.
+    fn prepared(&self) -> impl Fn(Room) -> Result<Generator, Error> + Send + 'static {
         let (checkpoint, backend) = (self.checkpoint.clone(), self.backend.clone());
         let draft_model = self.draft_model.clone();
+        move |room| {
+            let generator = Generator::new(&checkpoint.model, &*backend, room)?;
+            let Some(small) = &draft_model else { return Ok(generator) };
+            let small = Generator::new(&small.checkpoint.model, &*small.backend, room)?;
+            Ok(generator.with_draft_model(&small)?)
+        }
+    }
+
+    /// Room as requests need it: more when larger ones come.
+    fn rooms(&self) -> Rooms {
+        let prepared = self.prepared();
         let prepare = move |room: Room| {
             let generous = Room { sequences: room.sequences.max(AT_LEAST), ..room };
             let generous = Room::new(generous.sequences, room.source, room.target);
-            let prepare = |room| {
-                let generator = Generator::new(&checkpoint.model, &*backend, room)?;
-                let Some(small) = &draft_model else { return Ok(generator) };
-                generator.with_draft_model(&Generator::new(&small.checkpoint.model, &*small.backend, room)?)
-            };
-            Ok(prepare(generous).or_else(|_| prepare(room))?)
+            prepared(generous).or_else(|_| prepared(room))
         };
         let (formula, limit) =
             (self.checkpoint.model.formula().clone(), self.longest().unwrap_or(usize::MAX));

@@ -103,12 +103,31 @@ pub enum Drafts {
 }
 
 #[expect(clippy::unnecessary_wraps, reason = "what clap calls")]
-fn drafts(given: &str) -> Result<Drafts, Infallible> {
+pub fn drafts(given: &str) -> Result<Drafts, Infallible> {
     Ok(match given {
         "none" => Drafts::None,
         "lookup" => Drafts::LookUp,
         model => Drafts::Model(model.into()),
     })
+}
+
+impl Drafts {
+    /// What the engine is told.
+    pub fn draft(&self) -> Draft {
+        match self {
+            Self::None => Draft::Never,
+            Self::LookUp => Draft::LookUp,
+            Self::Model(_) => Draft::Model,
+        }
+    }
+
+    /// The model that drafts, where one does.
+    pub fn model(&self) -> Option<&Path> {
+        match self {
+            Self::None | Self::LookUp => None,
+            Self::Model(path) => Some(path),
+        }
+    }
 }
 
 /// A seed that nobody knows before: the standard library's maps have one of the system's. Short enough to be typed.
@@ -162,21 +181,13 @@ impl Decode {
             decoding.forced_last = vec![last];
         }
         decoding.forced_first = self.forced_first.or(decoding.forced_first);
-        decoding.draft = match &self.draft {
-            None => decoding.draft,
-            Some(Drafts::None) => Draft::Never,
-            Some(Drafts::LookUp) => Draft::LookUp,
-            Some(Drafts::Model(_)) => Draft::Model,
-        };
+        decoding.draft = self.draft.as_ref().map_or(decoding.draft, Drafts::draft);
         Ok(())
     }
 
     /// The model that drafts, where one does.
     pub fn draft_model(&self) -> Option<&Path> {
-        match self.draft.as_ref()? {
-            Drafts::None | Drafts::LookUp => None,
-            Drafts::Model(path) => Some(path),
-        }
+        self.draft.as_ref().and_then(Drafts::model)
     }
 
     /// The same, with a new seed where tokens are drawn and no seed was given, which is told to who asks for details.

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use super::decode::{Drafts, drafts};
+
 pub const SERVE: &str = "\
 Examples:
   glassformer serve                                       the translator of this program, on http://127.0.0.1:8080
@@ -43,6 +45,10 @@ pub struct Serve {
     /// Memory for keys and values of each model in megabytes; requests wait where there is no more
     #[arg(long, value_name = "MB", default_value_t = 1024, value_parser = clap::value_parser!(u32).range(1..))]
     pub memory: u32,
+    /// Guess the next tokens and check several in one step, with the same results: from what stood before (lookup), by a smaller model of
+    /// the same tokens, or not at all (none)
+    #[arg(long, value_name = "lookup|none|MODEL", default_value = "none", value_parser = drafts)]
+    pub draft: Drafts,
     /// Requests that may wait for a model; more are told to come again
     #[arg(long, value_name = "N", default_value_t = 512)]
     pub queue: u32,

@@ -36,7 +36,7 @@ pub fn run(args: &args::Chat, console: &Console) -> Result<(), Failure> {
         let hint = "say something, or - to read messages from standard input";
         return Err(Failure::new("--json: a conversation on the terminal has no result", hint));
     }
-    let generator = load::generator(&load::path(args.given(), console)?, &args.decode, console)?;
+    let generator = load::generator(&load::path(args.given(), console)?, args.decode.draft_model(), console)?;
     let mut options = generator.default_options();
     args.decode.apply_for_one(&mut options.decoding, console)?;
     options.stop.extend(args.stop.iter().cloned());

@@ -139,7 +139,7 @@ fn serve(given: &str, args: &args::Serve, limits: &Limits, console: &Console) ->
         let backend = console.backend(&located);
         return Ok(Served::reading(name, TextEncoder::open(&located, backend)?));
     }
-    let generator = load::generator(&located, console)?;
+    let generator = load::generator(&located, args.draft.model(), console)?.drafting(args.draft.draft());
     generator.reserve(&reserve)?;
     let (backend, open) = (console.backend(&located), located);
     Ok(Served::writing(name, generator, move || TextEncoder::open(&open, backend.clone())))

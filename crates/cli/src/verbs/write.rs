@@ -29,7 +29,7 @@ pub fn translate(args: &args::Translate, console: &Console) -> Result<(), Failur
         let reading = args.texts.read_or_ask(console)?;
         return texts(reading, args.json, |texts| translator.translate_all(texts, &options));
     };
-    let generator = load::generator(&path, &args.decode, console)?;
+    let generator = load::generator(&path, args.decode.draft_model(), console)?;
     let options = translation(args, &generator, console)?;
     texts(args.texts.read_or_ask(console)?, args.json, |texts| generator.translate(texts, &options))?;
     load::told_of_drafts(&generator, console);
@@ -54,7 +54,8 @@ fn translation(
 }
 
 pub fn summarize(args: &args::Summarize, console: &Console) -> Result<(), Failure> {
-    let generator = load::generator(&load::path(args.model.given(), console)?, &args.decode, console)?;
+    let generator =
+        load::generator(&load::path(args.model.given(), console)?, args.decode.draft_model(), console)?;
     let mut options = generator.default_options();
     args.decode.apply_for_one(&mut options.decoding, console)?;
     options.long = long(args.truncate);
@@ -102,7 +103,8 @@ pub fn score(args: &args::Score, console: &Console) -> Result<(), Failure> {
 
 /// `generate` with text: a single prompt is continued on the screen as it goes, several run together.
 pub fn generate(args: &args::Generate, console: &Console) -> Result<(), Failure> {
-    let generator = load::generator(&load::path(args.model.given(), console)?, &args.decode, console)?;
+    let generator =
+        load::generator(&load::path(args.model.given(), console)?, args.decode.draft_model(), console)?;
     let mut options = generator.default_options();
     args.decode.apply_anew(&mut options.decoding, console)?;
     options.decoding.start = args.start.or(options.decoding.start);
