@@ -176,7 +176,11 @@ impl From<tasks::Error> for Fault {
                 Self::body("invalid_input", with(&format!("text {}: {what}", text + 1), &hint))
             }
             tasks::Error::Option { option, what, hint } => {
-                Self::bad(option, with(&format!("{option} {what}"), &hint))
+                let param = match option {
+                    "json object" | "schema" | "regex" | "grammar" => "response_format",
+                    option => option,
+                };
+                Self::bad(param, with(&format!("{option} {what}"), &hint))
             }
             tasks::Error::Head { .. } => Self::body("unsupported_task", error.to_string()),
             tasks::Error::Busy { waiting } => Self::busy(waiting),

@@ -6,7 +6,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use glassformer::TextEncoder;
-use glassformer::tasks::{Embed, Long, News, Prompt};
+use glassformer::tasks::{Embed, Form, Long, News, Prompt};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -19,7 +19,7 @@ use crate::openai::chat::{ChatRequest, Message};
 use crate::openai::options::{OneOrMore, Options, reason};
 use crate::own::reading::read;
 use crate::own::{Texts, count_tokens};
-use crate::streams::{Broken, Form, Pieces};
+use crate::streams::{Broken, Framing, Pieces};
 use crate::work::Work;
 use crate::{App, streams};
 
@@ -36,6 +36,9 @@ pub struct GenerateText {
     pub raw: Option<bool>,
     /// Whether pieces are sent as they come; they are if not given.
     pub stream: Option<bool>,
+    /// The form of the answer: `json`, or a schema of it.
+    #[schema(value_type = Option<Object>)]
+    pub format: Option<Value>,
     /// How text is written.
     pub options: Option<Habits>,
 }
@@ -51,6 +54,9 @@ pub struct ChatText {
     pub tools: Option<Vec<Value>>,
     /// Whether pieces are sent as they come; they are if not given.
     pub stream: Option<bool>,
+    /// The form of the answer: `json`, or a schema of it.
+    #[schema(value_type = Option<Object>)]
+    pub format: Option<Value>,
     /// How text is written.
     pub options: Option<Habits>,
 }
@@ -98,6 +104,17 @@ impl Habits {
     }
 }
 
+/// The form of an answer.
+fn form(format: Option<Value>) -> Result<Option<Form>, Fault> {
+    match format {
+        None | Some(Value::Null) => Ok(None),
+        Some(Value::String(word)) if word.is_empty() => Ok(None),
+        Some(Value::String(word)) if word == "json" => Ok(Some(Form::Json)),
+        Some(schema @ Value::Object(_)) => Ok(Some(Form::JsonSchema(schema))),
+        Some(_) => Err(Fault::bad("format", "format is json, or a JSON schema")),
+    }
+}
+
 /// What kind of answer is given.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
@@ -116,7 +133,8 @@ pub async fn generate(
     let start = Instant::now();
     let served = named(&app, &request.model)?;
     let generator = served.writer()?.clone();
-    let options = request.options.unwrap_or_default().options().generate(&generator, &app)?;
+    let mut options = request.options.unwrap_or_default().options().generate(&generator, &app)?;
+    options.form = form(request.format)?;
     let text = request.prompt.unwrap_or_default();
     let (raw, system) = (request.raw == Some(true), request.system);
     let prompt = app
@@ -144,7 +162,8 @@ pub async fn chat(
     let start = Instant::now();
     let served = named(&app, &request.model)?;
     let generator = served.writer()?.clone();
-    let options = request.options.unwrap_or_default().options().generate(&generator, &app)?;
+    let mut options = request.options.unwrap_or_default().options().generate(&generator, &app)?;
+    options.form = form(request.format)?;
     let conversation = ChatRequest::conversation_of(request.messages, request.tools, Map::new(), &app)?;
     let prompt = app.compute(move || crate::openai::chat::prompt(&generator, &conversation)).await?;
     let work = Work::begin(&app, &served, vec![prompt], options, (who, start)).await?;
@@ -212,7 +231,7 @@ struct Counts {
 async fn answer(app: &App, mut work: Work, head: Head, streamed: bool) -> Result<Response, Fault> {
     if streamed {
         let write = move |pieces| stream(work, head, pieces);
-        return Ok(streams::answer(Form::Lines, app.limits().write_time, write));
+        return Ok(streams::answer(Framing::Lines, app.limits().write_time, write));
     }
     let mut counts = Counts { read: work.read_tokens(), written: 0, first: None };
     let mut last = Value::Null;

@@ -24,7 +24,7 @@ const PING: Duration = Duration::from_secs(15);
 
 /// How the pieces of an answer are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum Framing {
     /// Server-sent events: `data: {…}`.
     Events,
     /// A line for each.
@@ -38,7 +38,7 @@ pub struct Gone;
 /// Where the pieces of an answer go.
 pub struct Pieces {
     sender: Sender<Bytes>,
-    form: Form,
+    framing: Framing,
     patience: Duration,
 }
 
@@ -52,19 +52,19 @@ impl Pieces {
     pub async fn named(&self, name: Option<&str>, piece: &impl Serialize) -> Result<(), Gone> {
         // Types of this crate are always JSON.
         let json = serde_json::to_string(piece).unwrap_or_default();
-        let text = match (self.form, name) {
-            (Form::Events, Some(name)) => format!("event: {name}\ndata: {json}\n\n"),
-            (Form::Events, None) => format!("data: {json}\n\n"),
-            (Form::Lines, _) => format!("{json}\n"),
+        let text = match (self.framing, name) {
+            (Framing::Events, Some(name)) => format!("event: {name}\ndata: {json}\n\n"),
+            (Framing::Events, None) => format!("data: {json}\n\n"),
+            (Framing::Lines, _) => format!("{json}\n"),
         };
         self.text(text).await
     }
 
     /// Says that nothing more comes, as `OpenAI` does.
     pub async fn done(&self) -> Result<(), Gone> {
-        match self.form {
-            Form::Events => self.text("data: [DONE]\n\n".to_owned()).await,
-            Form::Lines => Ok(()),
+        match self.framing {
+            Framing::Events => self.text("data: [DONE]\n\n".to_owned()).await,
+            Framing::Lines => Ok(()),
         }
     }
 
@@ -75,7 +75,7 @@ impl Pieces {
             tokio::select! {
                 done = work.as_mut() => return Ok(done),
                 () = self.sender.closed() => return Err(Gone),
-                () = tokio::time::sleep(PING), if self.form == Form::Events => {
+                () = tokio::time::sleep(PING), if self.framing == Framing::Events => {
                     self.text(": ping\n\n".to_owned()).await?;
                 }
             }
@@ -91,17 +91,17 @@ impl Pieces {
 }
 
 /// An answer whose pieces `write` sends. If it fails, the last piece says why. Whatever it holds is dropped when the reader goes.
-pub fn answer<F>(form: Form, patience: Duration, write: impl FnOnce(Pieces) -> F) -> Response
+pub fn answer<F>(framing: Framing, patience: Duration, write: impl FnOnce(Pieces) -> F) -> Response
 where
     F: Future<Output = ()> + Send + 'static,
 {
     let (sender, receiver): (_, Receiver<Bytes>) = channel(EVENTS);
-    tokio::spawn(write(Pieces { sender, form, patience }));
+    tokio::spawn(write(Pieces { sender, framing, patience }));
     let stream = ReceiverStream::new(receiver).map(Ok::<_, Infallible>);
     let mut response = Response::new(Body::from_stream(stream));
-    let kind = match form {
-        Form::Events => "text/event-stream",
-        Form::Lines => "application/x-ndjson",
+    let kind = match framing {
+        Framing::Events => "text/event-stream",
+        Framing::Lines => "application/x-ndjson",
     };
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));

@@ -18,7 +18,7 @@ use crate::body::Json;
 use crate::fault::Fault;
 use crate::keys::Who;
 use crate::models::Served;
-use crate::streams::{Broken, Form, Pieces};
+use crate::streams::{Broken, Framing, Pieces};
 use crate::work::Work;
 use crate::{App, streams};
 
@@ -233,7 +233,7 @@ pub async fn complete(
         let usage = request.options.tells_usage();
         let patience = app.limits().write_time;
         let write = move |pieces| stream(work, head, usage, pieces);
-        return Ok(streams::answer(Form::Events, patience, write));
+        return Ok(streams::answer(Framing::Events, patience, write));
     }
     Ok(axum::Json(whole(work, head).await?).into_response())
 }

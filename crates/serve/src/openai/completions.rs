@@ -19,7 +19,7 @@ use crate::body::Json;
 use crate::fault::Fault;
 use crate::keys::Who;
 use crate::models::Served;
-use crate::streams::{Broken, Form, Pieces};
+use crate::streams::{Broken, Framing, Pieces};
 use crate::work::Work;
 use crate::{App, streams};
 
@@ -186,7 +186,7 @@ pub async fn complete(
     if request.options.streams() {
         let usage = request.options.tells_usage();
         let write = move |pieces| stream(work, head, usage, pieces);
-        return Ok(streams::answer(Form::Events, app.limits().write_time, write));
+        return Ok(streams::answer(Framing::Events, app.limits().write_time, write));
     }
     Ok(axum::Json(whole(work, head).await?).into_response())
 }

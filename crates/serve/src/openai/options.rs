@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use glassformer::tasks::{Generate, Long};
+use glassformer::tasks::{Form, Generate, Long};
 use glassformer::{Finish, Sampling, TextGenerator};
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 use utoipa::ToSchema;
 
 use crate::App;
@@ -55,6 +56,8 @@ pub struct Options {
     pub stream: Option<bool>,
     /// What else a stream tells.
     pub stream_options: Option<StreamOptions>,
+    /// The form that a text must have.
+    pub response_format: Option<ResponseFormat>,
     /// How many beams a beam search has, instead of drawing. Beams come all at once.
     #[schema(minimum = 1, maximum = 16)]
     pub beams: Option<i64>,
@@ -65,6 +68,53 @@ pub struct Options {
 pub struct StreamOptions {
     /// Whether a last piece has the counts of tokens.
     pub include_usage: Option<bool>,
+}
+
+/// The form that a text must have.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub enum ResponseFormat {
+    /// Any.
+    Text,
+    /// A JSON object.
+    JsonObject,
+    /// JSON that a schema describes.
+    JsonSchema {
+        /// The schema.
+        json_schema: NamedSchema,
+    },
+    /// What a regular expression matches.
+    Regex {
+        /// The expression.
+        regex: String,
+    },
+    /// What a grammar describes, in Lark's notation.
+    Grammar {
+        /// The grammar.
+        grammar: String,
+    },
+}
+
+/// A schema; the name that clients give it changes nothing.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct NamedSchema {
+    /// The schema; any object if there is none.
+    #[schema(value_type = Option<Object>)]
+    pub schema: Option<Value>,
+}
+
+impl ResponseFormat {
+    fn form(&self) -> Option<Form> {
+        match self {
+            Self::Text => None,
+            Self::JsonObject => Some(Form::Json),
+            Self::JsonSchema { json_schema } => {
+                Some(json_schema.schema.clone().map_or(Form::Json, Form::JsonSchema))
+            }
+            Self::Regex { regex } => Some(Form::Regex(regex.clone())),
+            Self::Grammar { grammar } => Some(Form::Grammar(grammar.clone())),
+        }
+    }
 }
 
 /// A text, or several.
@@ -122,6 +172,7 @@ impl Options {
         let limits = app.limits();
         let mut options = generator.default_options();
         options.long = Long::Refuse;
+        options.form = self.response_format.as_ref().and_then(ResponseFormat::form);
         let decoding = &mut options.decoding;
         let longest = (usize::MAX >> 1) as i64;
         let most = match self.max_completion_tokens {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use axum::Extension;
 use axum::extract::State;
 use axum::response::{IntoResponse, Response};
-use glassformer::tasks::News;
+use glassformer::tasks::{Form, News};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use utoipa::ToSchema;
@@ -16,7 +16,7 @@ use crate::body::Json;
 use crate::fault::Fault;
 use crate::keys::Who;
 use crate::models::Served;
-use crate::streams::{Broken, Form, Pieces};
+use crate::streams::{Broken, Framing, Pieces};
 use crate::work::Work;
 use crate::{App, streams};
 
@@ -32,11 +32,44 @@ pub struct ResponseRequest {
     /// At most so many new tokens.
     #[schema(minimum = 1)]
     pub max_output_tokens: Option<i64>,
+    /// The form of the answer.
+    pub text: Option<TextForm>,
     /// An earlier answer: none is kept, so send what was said.
     pub previous_response_id: Option<String>,
     /// How text is written.
     #[serde(flatten)]
     pub options: Options,
+}
+
+/// How an answer's text is written.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct TextForm {
+    /// Its form.
+    pub format: Option<TextFormat>,
+}
+
+/// The form of an answer.
+#[derive(Clone, Debug, Deserialize, ToSchema)]
+pub struct TextFormat {
+    /// `text`, `json_object` or `json_schema`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The schema.
+    #[schema(value_type = Option<Object>)]
+    pub schema: Option<Value>,
+}
+
+impl TextFormat {
+    fn form(self) -> Result<Option<Form>, Fault> {
+        match (self.kind.as_str(), self.schema) {
+            ("text", _) => Ok(None),
+            ("json_object", _) => Ok(Some(Form::Json)),
+            ("json_schema", Some(schema)) => Ok(Some(Form::JsonSchema(schema))),
+            _ => {
+                Err(Fault::bad("text.format", "a format is text, json_object, or json_schema with a schema"))
+            }
+        }
+    }
 }
 
 /// A text, or what was said.
@@ -76,7 +109,9 @@ pub async fn respond(
     let generator = served.writer()?;
     let most = request.max_output_tokens.or(request.options.max_tokens);
     let told = Options { max_tokens: most, n: None, ..request.options };
-    let options = told.generate(generator, &app)?;
+    let mut options = told.generate(generator, &app)?;
+    let format = request.text.and_then(|text| text.format);
+    options.form = format.map_or(Ok(options.form), TextFormat::form)?;
     let system = request.instructions.map(|text| message("system", Content::Text(text)));
     let said = match request.input {
         Said::Text(text) => vec![message("user", Content::Text(text))],
@@ -95,7 +130,7 @@ pub async fn respond(
     };
     if told.streams() {
         let write = move |pieces| stream(work, head, pieces);
-        return Ok(streams::answer(Form::Events, app.limits().write_time, write));
+        return Ok(streams::answer(Framing::Events, app.limits().write_time, write));
     }
     Ok(axum::Json(whole(work, &head).await?).into_response())
 }

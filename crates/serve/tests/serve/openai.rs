@@ -208,3 +208,44 @@ async fn the_newer_interface_gives_the_same_answers() {
     }
     assert_eq!(events.last().unwrap()["response"]["output"][0]["content"], whole["output"][0]["content"]);
 }
+
+#[tokio::test]
+async fn answers_have_the_form_that_is_asked_for() {
+    let router = server();
+    let schema = json!({ "type": "object", "properties": { "a": { "enum": ["x", "y"] } }, "required": ["a"], "additionalProperties": false });
+    let named = json!({ "type": "json_schema", "json_schema": { "name": "pick", "schema": schema } });
+    let asked = |format: Value| json!({ "model": "talk", "messages": [{ "role": "user", "content": "cat" }], "response_format": format, "max_tokens": 200 });
+    let told = post(&router, "/v1/chat/completions", asked(named)).await.ok();
+    let text = told["choices"][0]["message"]["content"].as_str().unwrap();
+    let object: Value = serde_json::from_str(text).unwrap();
+    assert!(["x", "y"].contains(&object["a"].as_str().unwrap()), "{text}");
+    let told = post(&router, "/v1/chat/completions", asked(json!({ "type": "regex", "regex": "[ab]{3}c" })))
+        .await
+        .ok();
+    let text = told["choices"][0]["message"]["content"].as_str().unwrap();
+    assert!(
+        text.len() == 4 && text.ends_with('c') && text[..3].bytes().all(|b| b"ab".contains(&b)),
+        "{text}"
+    );
+    // By the other interfaces, with an encoder, and with beams.
+    let body = json!({ "model": "talk", "messages": [{ "role": "user", "content": "cat" }], "format": schema, "stream": false });
+    let told = post(&router, "/api/chat", body).await.ok();
+    assert!(
+        serde_json::from_str::<Value>(told["message"]["content"].as_str().unwrap()).unwrap()["a"].is_string()
+    );
+    let body = json!({ "model": "languages", "prompt": "cat", "response_format": { "type": "regex", "regex": "(ab)+" }, "beams": 3, "max_tokens": 20 });
+    let told = post(&router, "/v1/completions", body).await.ok();
+    assert!(told["choices"][0]["text"].as_str().unwrap().starts_with("ab"));
+    // What is no form is said, and named.
+    for wrong in [
+        json!({ "type": "regex", "regex": "(" }),
+        json!({ "type": "regex", "regex": "a".repeat(10_000) }),
+        json!({ "type": "json_schema", "json_schema": { "schema": { "type": 5 } } }),
+        json!({ "type": "grammar", "grammar": "nothing" }),
+    ] {
+        post(&router, "/v1/chat/completions", asked(wrong)).await.refused(400, Some("response_format"));
+    }
+    post(&router, "/v1/chat/completions", asked(json!({ "type": "odd" })))
+        .await
+        .refused(400, Some("response_format.type"));
+}
