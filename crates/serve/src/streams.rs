@@ -61,7 +61,7 @@ impl Pieces {
     }
 
     /// Says that nothing more comes, as `OpenAI` does.
-    pub async fn done(&self) -> Result<(), Gone> {
+    async fn done(&self) -> Result<(), Gone> {
         match self.framing {
             Framing::Events => self.text("data: [DONE]\n\n".to_owned()).await,
             Framing::Lines => Ok(()),
@@ -106,6 +106,18 @@ where
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-cache"));
     response
+}
+
+impl Pieces {
+    /// Ends a stream of `OpenAI`'s: the last piece says that it is whole, or what went wrong.
+    pub async fn end(&self, poured: Result<(), Broken>) {
+        // Whether anybody hears it is no matter any more.
+        match poured {
+            Ok(()) => drop(self.done().await),
+            Err(Broken::Gone) => {}
+            Err(Broken::Fault(fault)) => drop(self.send(&fault.openai()).await),
+        }
+    }
 }
 
 /// How a stream ended early.

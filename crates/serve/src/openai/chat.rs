@@ -296,11 +296,7 @@ async fn whole(mut work: Work, head: Head) -> Result<ChatCompletion, Fault> {
 }
 
 async fn stream(mut work: Work, head: Head, tells_usage: bool, pieces: Pieces) {
-    match pour(&mut work, &head, tells_usage, &pieces).await {
-        Ok(()) => drop(pieces.done().await),
-        Err(Broken::Gone) => {}
-        Err(Broken::Fault(fault)) => drop(pieces.send(&fault.openai()).await),
-    }
+    pieces.end(pour(&mut work, &head, tells_usage, &pieces).await).await;
 }
 
 async fn pour(work: &mut Work, head: &Head, tells_usage: bool, pieces: &Pieces) -> Result<(), Broken> {
