@@ -81,9 +81,12 @@ impl Forms {
             return Err(form.refused(what, "take a model with another tokenizer"));
         };
         let mut tokens = found.tokens;
-        for bytes in &mut tokens {
+        for (id, bytes) in (0..).zip(&mut tokens) {
             // This byte is in no text, and a mark of the trie's.
-            if bytes.len() > TOKEN_BYTES || bytes.contains(&TokTrie::SPECIAL_TOKEN_MARKER) {
+            let marks = bytes.contains(&TokTrie::SPECIAL_TOKEN_MARKER);
+            // As a byte, the first space of a text would stay.
+            let stays = found.first_space_goes && tokenizer.token(id) == Some("<0x20>");
+            if bytes.len() > TOKEN_BYTES || marks || stays {
                 bytes.clear();
             }
         }
