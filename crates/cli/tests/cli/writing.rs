@@ -34,9 +34,9 @@ fn drafts_change_no_result_and_details_tell_how_they_fared() {
     let text = ["generate", "--model", &story, "--max-new-tokens", "60", "The cat sat. The cat sat. The cat"];
     let ids = ["generate", "--model", &story, "--max-new-tokens", "30", "--ids", "5 6 7 5 6 7 5 6 7"];
     for args in [&text[..], &ids] {
-        let wanted = run(&[&args[..], &["--draft", "none"]].concat()).ok();
+        let wanted = run(&[args, &["--draft", "none"]].concat()).ok();
         for draft in ["lookup", &story] {
-            assert_eq!(run(&[&args[..], &["--draft", draft]].concat()).ok(), wanted, "{draft}");
+            assert_eq!(run(&[args, &["--draft", draft]].concat()).ok(), wanted, "{draft}");
         }
     }
     let told = run(&[&text[..], &["--draft", &story, "-v"]].concat());
