@@ -9,6 +9,7 @@ use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST};
 use axum::response::{IntoResponse, Response};
 use serde_json::Value;
 use utoipa::OpenApi;
+use utoipa::openapi::ResponseBuilder;
 
 use crate::{App, ollama, openai, own, routes, tei};
 
@@ -58,9 +59,21 @@ use crate::{App, ollama, openai, own, routes, tei};
 )]
 struct Interface;
 
+/// The whole interface; every request can be refused.
+fn interface() -> utoipa::openapi::OpenApi {
+    let mut interface = Interface::openapi();
+    let refused = ResponseBuilder::new().description("What is wrong, as one JSON object").build();
+    for item in interface.paths.paths.values_mut() {
+        for operation in [&mut item.get, &mut item.post].into_iter().flatten() {
+            operation.responses.responses.insert("default".to_owned(), refused.clone().into());
+        }
+    }
+    interface
+}
+
 /// The description as `OpenAPI`
 pub async fn description() -> Json<utoipa::openapi::OpenApi> {
-    Json(Interface::openapi())
+    Json(interface())
 }
 
 /// A page with what is served.
@@ -88,7 +101,7 @@ pub async fn front(State(app): State<App>, headers: HeaderMap) -> Response {
 
 /// A page that describes the interface, from the same description.
 pub async fn page() -> Response {
-    let description = serde_json::to_value(Interface::openapi()).unwrap_or_default();
+    let description = serde_json::to_value(interface()).unwrap_or_default();
     let mut body = String::from(
         "<h1>What can be asked</h1>\n<p><a href=\"/openapi.json\">The same for programs</a></p>\n",
     );

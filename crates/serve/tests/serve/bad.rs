@@ -219,7 +219,11 @@ async fn the_description_names_every_route() {
     let paths = description["paths"].as_object().unwrap();
     for (path, item) in paths {
         // Every described path is there: with its method it is neither 404 nor 405.
-        for method in item.as_object().unwrap().keys() {
+        for (method, operation) in item.as_object().unwrap() {
+            assert!(
+                operation["responses"]["default"]["description"].is_string(),
+                "{method} {path} can be refused"
+            );
             let path = path.replace("{model}", "story");
             let request = Request::builder().method(method.to_uppercase().as_str()).uri(&path);
             let request = request.header(CONTENT_TYPE, "application/json").body(Body::from("{}")).unwrap();
