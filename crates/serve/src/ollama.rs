@@ -327,7 +327,7 @@ pub struct Listed {
 
 /// Models, as Ollama lists them.
 #[derive(Serialize, ToSchema)]
-pub struct Tags {
+pub struct ModelTags {
     models: Vec<Listed>,
 }
 
@@ -348,8 +348,8 @@ fn readable(count: usize) -> String {
 }
 
 /// The models that are served
-#[utoipa::path(get, path = "/api/tags", tag = "Ollama", responses((status = 200, body = Tags)))]
-pub async fn tags(State(app): State<App>) -> axum::Json<Tags> {
+#[utoipa::path(get, path = "/api/tags", tag = "Ollama", responses((status = 200, body = ModelTags)))]
+pub async fn tags(State(app): State<App>) -> axum::Json<ModelTags> {
     let listed = |served: &std::sync::Arc<Served>| Listed {
         name: served.name().to_owned(),
         model: served.name().to_owned(),
@@ -358,7 +358,7 @@ pub async fn tags(State(app): State<App>) -> axum::Json<Tags> {
         digest: String::new(),
         details: details(served),
     };
-    axum::Json(Tags { models: app.models().all().iter().map(listed).collect() })
+    axum::Json(ModelTags { models: app.models().all().iter().map(listed).collect() })
 }
 
 /// Which model is asked about.

@@ -234,6 +234,9 @@ async fn the_description_names_every_route() {
     for path in ["/v1/chat/completions", "/v1/translate", "/embed", "/api/chat", "/metrics", "/translate"] {
         assert!(paths.contains_key(path), "{path} is not described");
     }
+    // Types of one name would be described as one: names in texts were described as Ollama's models.
+    let schemas = &description["components"]["schemas"];
+    assert!(schemas["Tags"]["properties"]["results"].is_object() && schemas["ModelTags"].is_object());
     let page = get(&router, "/docs").await;
     for path in paths.keys() {
         assert!(page.body.contains(&format!(" {path}<")), "{path} is not on the page");
