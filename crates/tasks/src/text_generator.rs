@@ -1,37 +1,34 @@
 //! A model that writes, with its tokenizer: text in, text out, piece by piece.
 
+mod draft;
+mod options;
+mod room;
+
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
-use glassformer_engine::{Decoding, Draft, Finish, Generated, Generator, Request, Room, Sampling};
+use glassformer_engine::{Generated, Request, Room};
 use glassformer_families::{self as families, Checkpoint, Generation, generation};
 use glassformer_graph::Backend;
 use glassformer_tokens::{ChatTemplate, Special, Tokenizer};
 use glassformer_weights::Weights;
 
 use crate::decoding::decoding_of;
-use crate::service::{QueueLimits, Rooms, Service, ServiceLoad};
+use crate::service::{Service, ServiceLoad};
 use crate::stop::{Held, StopTexts};
 use crate::text_encoder::longest;
 use crate::writing::{Caller, TextStream, Writing};
 use crate::{Error, Long};
 
-/// Sequences that are written at once: enough that a step is a matrix product, few enough that pages fit.
-const TOGETHER: usize = 32;
+use draft::DraftModel;
+
+pub use options::{Generate, GeneratedText};
+pub use room::Reserve;
 
 /// How many tokens are written where neither the model's files nor the user say how many. The reference writes 20, which is
 /// less than anybody wants to read.
 const NEW_TOKENS: usize = 256;
-
-/// Lengths that room is made for are rounded up to this, so that few texts need the model prepared again.
-const ROUND: usize = 128;
-
-/// The same where what was read is kept for a longer text: preparing anew forgets it.
-const ROUND_KEPT: usize = 2048;
-
-/// Sequences that there is room for at least, if the system has the memory: callers on other threads join.
-const AT_LEAST: usize = 8;
 
 /// A model that writes. Threads can share it: what they ask for runs together, on a thread of its own. A clone is the same one.
 #[derive(Clone)]
@@ -50,13 +47,6 @@ pub struct TextGenerator {
     pub(crate) forms: Arc<OnceLock<crate::form::Forms>>,
 }
 
-/// A smaller model that drafts, and what runs it.
-#[derive(Clone)]
-struct DraftModel {
-    checkpoint: Arc<Checkpoint>,
-    backend: Arc<dyn Backend>,
-}
-
 /// A model as part of a program: the files of a folder in Hugging Face layout.
 #[derive(Clone, Copy, Debug)]
 pub struct Files {
@@ -70,104 +60,6 @@ pub struct Files {
     pub tokenizer_config: &'static str,
     /// `model.safetensors`, or its shards: the name and the bytes of each.
     pub weights: &'static [(&'static str, &'static [u8])],
-}
-
-/// What a generator sets aside for many callers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reserve {
-    /// Sequences that are written at once.
-    pub sequences: usize,
-    /// The longest text, prompt and answer together, where the model does not end before.
-    pub longest: usize,
-    /// Bytes for keys and values; requests wait where there are no more.
-    pub memory: usize,
-    /// How much may wait.
-    pub queue: QueueLimits,
-}
-
-/// How text is written. [`TextGenerator::default_options`] gives what the model's files say, to be changed: by its methods, or field by
-/// field.
-#[derive(Clone, Debug, Default)]
-pub struct Generate {
-    /// How tokens are chosen.
-    pub decoding: Decoding,
-    /// Texts that end a text when they come; they are not part of it.
-    pub stop: Vec<String>,
-    /// What a text that an encoder-decoder writes begins with.
-    pub prefix: String,
-    /// A prompt of what is not wanted, where `decoding.guidance` leads away from it; without one, from what follows the last token
-    /// of the prompt alone.
-    pub negative: String,
-    /// The form that a text must have, whatever tokens the model would choose.
-    #[cfg(feature = "constrain")]
-    pub form: Option<crate::Form>,
-    /// What is done with a source or a prompt that is too long. A prompt loses its beginning: what is written goes on from its
-    /// end.
-    pub long: Long,
-    /// Whose text this is, if what the model reads for it may be kept: later texts of the same owner that begin alike cost only what is new.
-    pub owner: Option<u64>,
-}
-
-impl Generate {
-    /// Writes at most so many tokens.
-    #[must_use]
-    pub fn max_new_tokens(mut self, most: usize) -> Self {
-        self.decoding = self.decoding.max_new_tokens(most);
-        self
-    }
-
-    /// Searches with so many beams; 1 takes the likeliest token at each step.
-    #[must_use]
-    pub fn beams(mut self, beams: usize) -> Self {
-        self.decoding = self.decoding.beams(beams);
-        self
-    }
-
-    /// Draws tokens as `sampling` says.
-    #[must_use]
-    pub fn sampling(mut self, sampling: Sampling) -> Self {
-        self.decoding = self.decoding.sampling(sampling);
-        self
-    }
-
-    /// Ends a text where `stop` comes, which is not part of it.
-    #[must_use]
-    pub fn stop(mut self, stop: impl Into<String>) -> Self {
-        self.stop.push(stop.into());
-        self
-    }
-
-    /// Writes texts of this form alone.
-    #[cfg(feature = "constrain")]
-    #[must_use]
-    pub fn form(mut self, form: crate::Form) -> Self {
-        self.form = Some(form);
-        self
-    }
-
-    /// Cuts a source or a prompt that is too long, instead of refusing it.
-    #[must_use]
-    pub fn truncate(mut self) -> Self {
-        self.long = Long::Cut;
-        self
-    }
-}
-
-/// What was written.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct GeneratedText {
-    /// The text, without the prompt and without what ended it.
-    pub text: String,
-    /// Its tokens, the end token included.
-    pub ids: Vec<u32>,
-    /// A beam's score.
-    pub score: Option<f32>,
-    /// Why it ended.
-    pub finish: Finish,
-    /// The log-probability of each token, where that was asked for.
-    pub logprobs: Vec<f32>,
-    /// The likeliest tokens at each place with theirs, where they were asked for.
-    pub others: Vec<Vec<(u32, f32)>>,
 }
 
 /// Told as text comes: which request, and the next piece of it. Breaking off ends that text.
@@ -241,32 +133,6 @@ impl TextGenerator {
             #[cfg(feature = "constrain")]
             forms: Arc::default(),
         })
-    }
-
-    /// Lets `small` draft what this one writes, unless options say otherwise: the texts are the same, and come faster where both mostly
-    /// agree.
-    ///
-    /// # Errors
-    /// If its tokens are others, or only one of both reads a source.
-    pub fn with_draft_model(mut self, small: &Self) -> Result<Self, Error> {
-        same_tokens(&self.tokenizer, &small.tokenizer)?;
-        if self.reads_source() != small.reads_source() {
-            return Err(no_draft_model(
-                "names a model without an encoder where this one has one, or the other way round".to_owned(),
-            ));
-        }
-        let (checkpoint, backend) = (small.checkpoint.clone(), small.backend.clone());
-        self.draft_model = Some(DraftModel { checkpoint, backend });
-        Arc::make_mut(&mut self.usual).decoding.draft = Draft::Model;
-        (self.service, self.room) = (Arc::default(), Arc::default());
-        Ok(self)
-    }
-
-    /// The same with drafts from here, unless options say otherwise.
-    #[must_use]
-    pub fn drafting(mut self, draft: Draft) -> Self {
-        Arc::make_mut(&mut self.usual).decoding.draft = draft;
-        self
     }
 
     /// The model, and what its configuration says.
@@ -457,96 +323,6 @@ impl TextGenerator {
         Ok(self.tokenizer.encode(negative, Special::Add)?.ids)
     }
 
-    /// The thread that writes for all callers.
-    pub(crate) fn service(&self) -> Result<&Service, Error> {
-        if let Some(service) = self.service.get() {
-            return Ok(service);
-        }
-        let service = Service::start(self.rooms(), QueueLimits::default())?;
-        Ok(self.service.get_or_init(|| service))
-    }
-
-    /// Sets memory aside for many callers, before anything is written. Without it there is as much as requests need, and all of them
-    /// wait while there is made more.
-    ///
-    /// # Errors
-    /// If there is not the memory for one text of that length, or something was written already.
-    pub fn reserve(&self, reserve: &Reserve) -> Result<Room, Error> {
-        let wrong =
-            |what: String, hint: &str| Err(Error::Option { option: "memory", what, hint: hint.to_owned() });
-        let longest = self.longest().unwrap_or(usize::MAX).min(reserve.longest);
-        let formula = self.checkpoint.model.formula();
-        let positions = formula.target.as_ref().and_then(|side| side.stack.position.count());
-        // What an encoder reads says nothing of how much is written.
-        let (source, target) = if self.reads_source() { (longest, reserve.longest) } else { (0, longest) };
-        let mut room = Room::new(1, source, target.min(positions.unwrap_or(usize::MAX)));
-        let one = self.prepared()(room)?.bytes().max(1);
-        if one > reserve.memory {
-            let what =
-                format!("of {} bytes is less than the {one} of one text of {longest} tokens", reserve.memory);
-            return wrong(what, "allow shorter texts, or more memory");
-        }
-        let sequences = reserve.sequences.max(1);
-        let texts = (reserve.memory / one).min(sequences);
-        let pages = (room.pages * texts, room.source_pages * texts);
-        room = Room { pages: pages.0, source_pages: pages.1, ..Room::new(sequences, source, room.target) };
-        let generator = self.prepared()(room)?;
-        let rooms = Rooms {
-            prepare: Box::new(move |_| Ok(generator.clone())),
-            more: Box::new(move |_, had| had.is_none().then_some(room)),
-        };
-        match self.service.set(Service::start(rooms, reserve.queue)?) {
-            Ok(()) => Ok(*self.room.get_or_init(|| room)),
-            Err(_) => wrong("is set aside too late".to_owned(), "reserve it before anything is written"),
-        }
-    }
-
-    /// Prepares the model for some room, and the one that drafts for it.
-    fn prepared(&self) -> impl Fn(Room) -> Result<Generator, Error> + Send + 'static {
-        let (checkpoint, backend) = (self.checkpoint.clone(), self.backend.clone());
-        let draft_model = self.draft_model.clone();
-        move |room| {
-            let generator = Generator::new(&checkpoint.model, &*backend, room)?;
-            let Some(small) = &draft_model else { return Ok(generator) };
-            let small = Generator::new(&small.checkpoint.model, &*small.backend, room)?;
-            Ok(generator.with_draft_model(&small)?)
-        }
-    }
-
-    /// Room as requests need it: more when larger ones come.
-    fn rooms(&self) -> Rooms {
-        let prepared = self.prepared();
-        let prepare = move |room: Room| {
-            let generous = Room { sequences: room.sequences.max(AT_LEAST), ..room };
-            let generous = Room::new(generous.sequences, room.source, room.target);
-            prepared(generous).or_else(|_| prepared(room))
-        };
-        let (formula, limit) =
-            (self.checkpoint.model.formula().clone(), self.longest().unwrap_or(usize::MAX));
-        let more = move |requests: &[&Request], had: Option<Room>| {
-            let each =
-                requests.iter().map(|request| Room::of(&formula, std::slice::from_ref(request), TOGETHER));
-            let widest = each.clone().map(|room| room.sequences).max()?;
-            let all = each.clone().fold(0, |sum: usize, room| sum.saturating_add(room.sequences));
-            let sequences = all.min(TOGETHER.max(widest));
-            let (source, target) =
-                (each.clone().map(|room| room.source).max()?, each.map(|room| room.target).max()?);
-            let had = had.unwrap_or(Room::new(1, 0, 0));
-            if sequences <= had.sequences && source <= had.source && target <= had.target {
-                return None;
-            }
-            let kept = requests.iter().any(|request| request.owner.is_some());
-            let by = if kept { ROUND_KEPT } else { ROUND };
-            let round = |need: usize, had: usize| {
-                let round = need.div_ceil(by).saturating_mul(by).min(limit.max(need));
-                if need == 0 { 0 } else { round.max(had) }
-            };
-            let (source, target) = (round(source, had.source), round(target, had.target));
-            Some(Room::new(sequences.max(had.sequences), source, target))
-        };
-        Rooms { prepare: Box::new(prepare), more: Box::new(more) }
-    }
-
     /// What turns the tokens after `prompt` into pieces of text.
     pub(crate) fn held(&self, prompt: &[u32], stop: &[String]) -> Result<Held, Error> {
         Held::after(&self.tokenizer, if self.reads_source() { &[] } else { prompt }, stop)
@@ -568,21 +344,6 @@ impl TextGenerator {
         let Generated { ids, score, finish, logprobs, others } = output;
         Ok(GeneratedText { text, ids, score, finish, logprobs, others })
     }
-}
-
-/// Refuses a draft model whose tokens are others.
-fn same_tokens(own: &Tokenizer, other: &Tokenizer) -> Result<(), Error> {
-    let ids = own.vocabulary().size().max(other.vocabulary().size()) as u32;
-    let differ = |&id: &u32| own.token(id) != other.token(id);
-    let Some(id) = (0..ids).find(differ) else { return Ok(()) };
-    let [own, other] = [own, other].map(|tokenizer| {
-        tokenizer.token(id).map_or_else(|| "nothing".to_owned(), |token| format!("{token:?}"))
-    });
-    Err(no_draft_model(format!("names a model whose token {id} is {other}, and this model's is {own}")))
-}
-
-fn no_draft_model(what: String) -> Error {
-    Error::Option { option: "draft", what, hint: "draft with a smaller model of the same family".to_owned() }
 }
 
 /// What the engine says of a request, as what it is of text number `text`.
