@@ -7,27 +7,17 @@ use glassformer_engine::{
     Allowed, Constraint, Decoding, Event, Finish, Generated, Generator, Matcher, Request, Room, Sampling,
 };
 use glassformer_formula::Formula;
-use glassformer_formula::named::{self, Original, Size};
+use glassformer_formula::named::{self, Size};
 use glassformer_graph::PAGE;
 use glassformer_model::Model;
 use glassformer_tensor::Random;
+
+use crate::common::{Ended, alone, ended, pair};
 
 const WORDS: u32 = 31;
 const SIZE: Size =
     Size { width: 16, heads: 2, hidden: 24, layers: 2, vocabulary: WORDS as usize, length: 96 };
 const END: [u32; 2] = [1, 2];
-
-fn pair() -> Formula {
-    named::original(Original {
-        width: 16,
-        heads: 2,
-        hidden: 24,
-        source_layers: 1,
-        target_layers: 2,
-        source_vocabulary: 23,
-        target_vocabulary: WORDS as usize,
-    })
-}
 
 /// A text must be one of these.
 #[derive(Clone, Debug)]
@@ -111,13 +101,6 @@ fn requests(formula: &Formula, count: usize) -> Vec<Request> {
         .collect()
 }
 
-fn alone(model: &Model, requests: &[Request]) -> Vec<Vec<Generated>> {
-    let generator =
-        Generator::new(model, &Cpu::new(1), Room::of(model.formula(), requests, 1)).expect("it prepares");
-    let one = |request: &Request| generator.run(vec![request.clone()]).expect("it generates").remove(0);
-    requests.iter().map(one).collect()
-}
-
 /// The texts of all outputs, without the tokens that ended them, keep to the form.
 fn assert_kept(outputs: &[Generated]) {
     let OneOf(texts) = texts();
@@ -138,7 +121,7 @@ fn every_search_keeps_to_the_form() {
     for formula in [pair(), named::llama(SIZE, 1)] {
         let model = Model::random(formula, 11).expect("the formula works");
         let requests = requests(model.formula(), 21);
-        let written = alone(&model, &requests);
+        let written = alone(&model, &Cpu::new(1), &requests);
         for (request, outputs) in requests.iter().zip(&written).filter(|(r, _)| r.constraint.is_some()) {
             assert!(!outputs.is_empty() && outputs.len() <= request.decoding.returns);
             assert_kept(outputs);
@@ -154,7 +137,7 @@ fn each_request_gets_the_same_bits_as_alone_and_after_it_was_sent_back() {
     for formula in [pair(), named::llama(SIZE, 1)] {
         let model = Model::random(formula, 11).expect("the formula works");
         let requests = requests(model.formula(), 21);
-        let expected = alone(&model, &requests);
+        let expected = alone(&model, &Cpu::new(1), &requests);
         let room = Room::of(model.formula(), &requests, 12);
         let pages = 4 * room.target.div_ceil(PAGE) + 2; // enough for the widest request, and hardly more
         for room in [room, Room { pages, ..room }, Room { pages, rows: 12, ..room }] {
@@ -214,7 +197,7 @@ fn a_form_that_fails_or_leaves_no_token_fails_its_request_alone() {
         vec![4, 5, 6],
         Decoding { max_new_tokens: Some(8), end: END.to_vec(), ..Decoding::default() },
     );
-    let expected = alone(&model, std::slice::from_ref(&plain)).remove(0);
+    let expected = alone(&model, &Cpu::new(1), std::slice::from_ref(&plain)).remove(0);
     let dead_end = OneOf(Arc::new(vec![vec![7, 8, WORDS]])); // there is no such token
     let forms: [(Arc<dyn Constraint>, &str); 2] =
         [(Arc::new(Failing(0, [!0])), "too large"), (Arc::new(dead_end), "every token is ruled out")];
@@ -226,20 +209,7 @@ fn a_form_that_fails_or_leaves_no_token_fails_its_request_alone() {
             let room = Room::of(model.formula(), &requests, 5);
             let generator = Generator::new(&model, &Cpu::new(1), room).expect("it prepares");
             let mut session = generator.session();
-            for request in requests {
-                session.submit(request).expect("it is admitted");
-            }
-            let (mut done, mut failed) = (Vec::new(), Vec::new());
-            while !session.is_idle() {
-                for event in session.step().expect("the model runs") {
-                    match event {
-                        Event::Token { .. } => {}
-                        Event::Done { request, outputs } => done.push((request, outputs)),
-                        Event::Failed { request, error } => failed.push((request, error.to_string())),
-                    }
-                }
-            }
-            done.sort_by_key(|(request, _)| *request);
+            let Ended { done, failed } = ended(&mut session, requests);
             assert_eq!(done, [(0, expected.clone()), (2, expected.clone())]);
             assert!(matches!(&failed[..], [(1, error)] if error.contains(said)), "{failed:?}");
         }

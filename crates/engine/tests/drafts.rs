@@ -12,6 +12,8 @@ use glassformer_graph::{PAGE, Precision};
 use glassformer_model::Model;
 use glassformer_tensor::Random;
 
+use crate::common::alone;
+
 const VOCABULARY: usize = 31;
 const SIZE: Size = Size { width: 16, heads: 2, hidden: 24, layers: 2, vocabulary: VOCABULARY, length: 128 };
 
@@ -101,15 +103,6 @@ fn drafting(requests: &[Request], draft: Draft) -> Vec<Request> {
 
 fn cpu(precision: Precision) -> Cpu {
     Cpu::new(2).with_precision(precision).keeping_f32(|_| false)
-}
-
-fn alone(model: &Model, cpu: &Cpu, requests: &[Request]) -> Vec<Vec<Generated>> {
-    let generator = Generator::new(model, cpu, Room::of(model.formula(), requests, 1)).expect("it prepares");
-    let one = |request: &Request| {
-        let request = Request { owner: None, ..request.clone() };
-        generator.run(vec![request]).expect("it generates").remove(0)
-    };
-    requests.iter().map(one).collect()
 }
 
 /// Submits requests at random moments, takes steps until all are done, and gives the answers.

@@ -3,24 +3,14 @@
 use glassformer_cpu::Cpu;
 use glassformer_engine::{Decoding, Event, Generated, Generator, Load, Request, Room, Session};
 use glassformer_formula::Formula;
-use glassformer_formula::named::{self, Original, Size};
+use glassformer_formula::named::{self, Size};
 use glassformer_graph::{PAGE, Precision};
 use glassformer_model::Model;
 use glassformer_tensor::Random;
 
-const SIZE: Size = Size { width: 16, heads: 2, hidden: 24, layers: 2, vocabulary: 31, length: 128 };
+use crate::common::{alone, pair};
 
-fn pair() -> Formula {
-    named::original(Original {
-        width: 16,
-        heads: 2,
-        hidden: 24,
-        source_layers: 1,
-        target_layers: 2,
-        source_vocabulary: 23,
-        target_vocabulary: 31,
-    })
-}
+const SIZE: Size = Size { width: 16, heads: 2, hidden: 24, layers: 2, vocabulary: 31, length: 128 };
 
 fn decoding(beams: usize) -> Decoding {
     let logprobs = (beams == 1).then_some(0);
@@ -48,15 +38,6 @@ fn requests(formula: &Formula) -> Vec<Request> {
             Request { owner: Some(random.below(2) as u64), ..request }
         })
         .collect()
-}
-
-fn alone(model: &Model, cpu: &Cpu, requests: &[Request]) -> Vec<Vec<Generated>> {
-    let generator = Generator::new(model, cpu, Room::of(model.formula(), requests, 1)).expect("it prepares");
-    let one = |request: &Request| {
-        let request = Request { owner: None, ..request.clone() };
-        generator.run(vec![request]).expect("it generates").remove(0)
-    };
-    requests.iter().map(one).collect()
 }
 
 /// Answers requests, some of them together.

@@ -6,25 +6,15 @@ use glassformer_cpu::Cpu;
 use glassformer_engine::{
     Decoding, EarlyStopping, Event, Finish, Generated, Generator, Load, Request, Room, Sampling, Stopper,
 };
-use glassformer_formula::named::{self, Original, Size};
+use glassformer_formula::named::{self, Size};
 use glassformer_formula::{Clusters, Depth, Formula, Position};
 use glassformer_graph::PAGE;
 use glassformer_model::Model;
 use glassformer_tensor::Random;
 
-const SIZE: Size = Size { width: 16, heads: 2, hidden: 24, layers: 2, vocabulary: 31, length: 96 };
+use crate::common::{Ended, alone, ended, pair};
 
-fn pair() -> Formula {
-    named::original(Original {
-        width: 16,
-        heads: 2,
-        hidden: 24,
-        source_layers: 1,
-        target_layers: 2,
-        source_vocabulary: 23,
-        target_vocabulary: 31,
-    })
-}
+const SIZE: Size = Size { width: 16, heads: 2, hidden: 24, layers: 2, vocabulary: 31, length: 96 };
 
 fn universal() -> Formula {
     named::universal(SIZE, Depth::Adaptive { max: 4, threshold: 0.9 })
@@ -76,13 +66,6 @@ fn requests(formula: &Formula, count: usize) -> Vec<Request> {
         .collect()
 }
 
-fn alone(model: &Model, requests: &[Request]) -> Vec<Vec<Generated>> {
-    let generator =
-        Generator::new(model, &Cpu::new(1), Room::of(model.formula(), requests, 1)).expect("it prepares");
-    let one = |request: &Request| generator.run(vec![request.clone()]).expect("it generates").remove(0);
-    requests.iter().map(one).collect()
-}
-
 /// Submits requests at random moments, takes steps until all are done, and gives the answers and how many were sent back.
 fn arriving(generator: &Generator, requests: &[Request], seed: u64) -> (Vec<Vec<Generated>>, usize) {
     let (mut random, mut session) = (Random::new(seed), generator.session());
@@ -123,7 +106,7 @@ fn each_request_gets_the_same_bits_as_alone() {
     for formula in [pair(), named::gpt2(SIZE), named::llama(SIZE, 1), universal(), remembering()] {
         let model = Model::random(formula, 11).expect("the formula works");
         let requests = requests(model.formula(), 24);
-        let expected = alone(&model, &requests);
+        let expected = alone(&model, &Cpu::new(1), &requests);
         let finishes = |finish| expected.iter().flatten().filter(|output| output.finish == finish).count();
         assert!(finishes(Finish::Eos) > 0 && finishes(Finish::Length) > 0);
         let room = Room::of(model.formula(), &requests, 12);
@@ -242,7 +225,7 @@ impl Stopper for After {
 fn stop_sequences_and_stoppers_end_a_text() {
     let model = Model::random(named::llama(SIZE, 1), 11).expect("the formula works");
     let plain = Request::prompt(vec![5, 6, 7], Decoding::greedy(None, 12));
-    let free = alone(&model, std::slice::from_ref(&plain)).remove(0).remove(0);
+    let free = alone(&model, &Cpu::new(1), std::slice::from_ref(&plain)).remove(0).remove(0);
     assert_eq!((free.ids.len(), free.finish), (12, Finish::Length));
     let at = (2..12)
         .find(|&at| !free.ids[..at].windows(2).any(|run| run == &free.ids[at - 1..=at]))
@@ -254,7 +237,7 @@ fn stop_sequences_and_stoppers_end_a_text() {
     asked.stopper = Some(Arc::new(After(4)));
     let mut beams = asked.clone();
     beams.decoding.beams = 3;
-    let found = alone(&model, &[stopped, asked, beams]);
+    let found = alone(&model, &Cpu::new(1), &[stopped, asked, beams]);
     assert_eq!((&found[0][0].ids[..], found[0][0].finish), (&free.ids[..=at], Finish::Stop));
     assert_eq!((&found[1][0].ids[..], found[1][0].finish), (&free.ids[..4], Finish::Stop));
     assert_eq!((found[2][0].ids.len(), found[2][0].finish), (4, Finish::Stop));
@@ -263,8 +246,9 @@ fn stop_sequences_and_stoppers_end_a_text() {
 #[test]
 fn log_probabilities_are_the_models_own() {
     let model = Model::random(named::llama(SIZE, 1), 11).expect("the formula works");
-    let ask =
-        |decoding: Decoding| alone(&model, &[Request::prompt(vec![5, 6, 7], decoding)]).remove(0).remove(0);
+    let ask = |decoding: Decoding| {
+        alone(&model, &Cpu::new(1), &[Request::prompt(vec![5, 6, 7], decoding)]).remove(0).remove(0)
+    };
     let decoding = Decoding { logprobs: Some(3), ..Decoding::greedy(None, 6) };
     let greedy = ask(decoding.clone());
     for ((id, logprob), others) in greedy.ids.iter().zip(&greedy.logprobs).zip(&greedy.others) {
@@ -293,21 +277,8 @@ fn what_fails_fails_alone() {
     let generator =
         Generator::new(&model, &Cpu::new(1), Room::of(model.formula(), &requests, 3)).expect("it prepares");
     let mut session = generator.session();
-    for request in requests {
-        session.submit(request).expect("it is admitted");
-    }
-    let (mut done, mut failed) = (Vec::new(), Vec::new());
-    while !session.is_idle() {
-        for event in session.step().expect("it runs") {
-            match event {
-                Event::Token { .. } => {}
-                Event::Done { request, outputs } => done.push((request, outputs)),
-                Event::Failed { request, error } => failed.push((request, error.to_string())),
-            }
-        }
-    }
-    done.sort_by_key(|(request, _)| *request);
-    let expected = alone(&model, &[good]).remove(0);
+    let Ended { done, failed } = ended(&mut session, requests);
+    let expected = alone(&model, &Cpu::new(1), &[good]).remove(0);
     assert_eq!(done, [(0, expected.clone()), (2, expected)]);
     assert_eq!(failed.len(), 1);
     assert!(failed[0].0 == 1 && failed[0].1.contains("every token is ruled out"), "{failed:?}");
