@@ -29,5 +29,5 @@ pub use error::Error;
 pub use forward::{Asked, Forward, Output, Passes, Sequence};
 pub use generate::Generator;
 pub use request::{Event, Finish, Generated, Request, Room, Token};
-pub use search::Stopper;
+pub use search::{NOT_NUMBERS, Stopper};
 pub use session::{Load, Session};

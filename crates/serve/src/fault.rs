@@ -29,6 +29,9 @@ pub struct Fault {
 const INVALID: &str = "invalid_request_error";
 const SERVER: &str = "server_error";
 
+/// The code of scores that are not numbers.
+pub const NUMERICAL: &str = "numerical_error";
+
 impl Fault {
     fn new(status: StatusCode, kind: &'static str, code: &'static str, message: impl Into<String>) -> Self {
         Self { status, kind, code, param: None, message: message.into(), retry_after: None }
@@ -172,6 +175,10 @@ impl From<tasks::Error> for Fault {
                 );
                 Self::refused(StatusCode::UNPROCESSABLE_ENTITY, "context_length_exceeded", message)
             }
+            tasks::Error::Text { what, .. } if what == engine::NOT_NUMBERS => {
+                tracing::error!(what, "a request could not be answered");
+                Self { code: NUMERICAL, ..Self::internal(format!("{what}; its weights may be damaged")) }
+            }
             tasks::Error::Text { text, what, hint } => {
                 Self::body("invalid_input", with(&format!("text {}: {what}", text + 1), &hint))
             }
@@ -194,5 +201,23 @@ impl From<tasks::Error> for Fault {
                 Self::internal("the model could not answer; the server's log says why")
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scores_that_are_not_numbers_are_no_fault_of_the_request() {
+        let what = glassformer::engine::NOT_NUMBERS.to_owned();
+        let fault = Fault::from(tasks::Error::Text { text: 0, what, hint: String::new() });
+        assert_eq!((fault.status.as_u16(), fault.code), (500, "numerical_error"));
+        let what = "there is nothing in it".to_owned();
+        let fault = Fault::from(tasks::Error::Text { text: 1, what, hint: "give a text".to_owned() });
+        assert_eq!(
+            (fault.status.as_u16(), fault.message.as_str()),
+            (400, "text 2: there is nothing in it; give a text")
+        );
     }
 }

@@ -7,7 +7,7 @@ use glassformer::TextGenerator;
 use glassformer::tasks::{Generate, News};
 
 use crate::App;
-use crate::fault::Fault;
+use crate::fault::{Fault, NUMERICAL};
 use crate::keys::Who;
 use crate::metrics::Clock;
 use crate::models::Served;
@@ -79,7 +79,7 @@ impl Work {
             }
             Ok(None) => {}
             Err(fault) => {
-                if fault.message.contains("not numbers") {
+                if fault.code == NUMERICAL {
                     self.clock.invalid();
                 }
             }

@@ -197,7 +197,9 @@ fn nothing_left() -> String {
     "every token is ruled out".to_owned()
 }
 
-/// What is said of scores that are not numbers.
+/// What is said of scores that are not numbers: the model's fault, and not the request's.
+pub const NOT_NUMBERS: &str = "the model's scores are not numbers";
+
 fn not_numbers() -> String {
-    "the model's scores are not numbers".to_owned()
+    NOT_NUMBERS.to_owned()
 }
