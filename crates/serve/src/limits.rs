@@ -36,8 +36,6 @@ pub struct Limits {
     pub logprobs: usize,
     /// Messages of a conversation.
     pub messages: usize,
-    /// Bytes of a JSON schema.
-    pub schema_bytes: usize,
     /// Requests that wait for a model.
     pub queue: usize,
     /// Tokens of their prompts.
@@ -64,7 +62,6 @@ impl Default for Limits {
             biases: 1024,
             logprobs: 20,
             messages: 1024,
-            schema_bytes: 64 << 10,
             queue: 512,
             queue_tokens: 1 << 20,
             shutdown_time: Duration::from_secs(30),

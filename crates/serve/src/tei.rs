@@ -12,6 +12,7 @@ use crate::App;
 use crate::body::Json;
 use crate::fault::Fault;
 use crate::models::Ability;
+use crate::openai::completions::known_ids;
 use crate::own::reading::{ClassScore, read};
 use crate::own::{Item, Items, Texts, count, long};
 
@@ -330,9 +331,9 @@ pub struct DecodeTokens {
 #[serde(untagged)]
 pub enum Ids {
     /// Of a text.
-    One(Vec<u32>),
+    One(Vec<i64>),
     /// Of several.
-    More(Vec<Vec<u32>>),
+    More(Vec<Vec<i64>>),
 }
 
 /// Give the text of tokens
@@ -351,13 +352,10 @@ pub async fn decode(
         if request.skip_special_tokens == Some(false) { SpecialText::Keep } else { SpecialText::Skip };
     let served = app.models().of(request.model.as_deref(), |_| true)?.clone();
     let work = move || {
-        let text = |ids: &Vec<u32>| {
+        let text = |ids: &Vec<i64>| {
             served.with_tokenizer(|tokenizer| {
-                let known = tokenizer.vocabulary().size();
-                if let Some(id) = ids.iter().find(|&&id| id as usize >= known) {
-                    return Err(Fault::bad("ids", format!("{id} is no id of the model's {known} tokens")));
-                }
-                Ok(tokenizer.decode(ids, special).map_err(glassformer::tasks::Error::from)?)
+                let ids = known_ids(ids, tokenizer, "ids")?;
+                Ok(tokenizer.decode(&ids, special).map_err(glassformer::tasks::Error::from)?)
             })
         };
         lists.iter().map(text).collect()

@@ -107,12 +107,8 @@ impl Lists {
 impl Prompt {
     /// Token ids of each, and the texts as they were given.
     fn ids(&self, generator: &TextGenerator) -> Result<(Vec<Vec<u32>>, Vec<String>), Fault> {
-        let known = generator.tokenizer().vocabulary().size();
         let checked = |list: &Vec<i64>| {
-            let id = |&id: &i64| u32::try_from(id).ok().filter(|&id| (id as usize) < known).ok_or(id);
-            let ids: Result<Vec<u32>, i64> = list.iter().map(id).collect();
-            let wrong = |id| Fault::bad("prompt", format!("{id} is no id of the model's {known} tokens"));
-            let ids = ids.map_err(wrong)?;
+            let ids = known_ids(list, generator.tokenizer(), "prompt")?;
             if ids.is_empty() {
                 return Err(Fault::bad("prompt", "a prompt has no tokens"));
             }
@@ -140,6 +136,16 @@ impl Prompt {
             Self::Lists(lists) => lists.len(),
         }
     }
+}
+
+/// Token ids of a request, if the model has them all.
+pub fn known_ids(ids: &[i64], tokenizer: &Tokenizer, param: &str) -> Result<Vec<u32>, Fault> {
+    let known = tokenizer.vocabulary().size();
+    let one = |&id: &i64| {
+        let own = u32::try_from(id).ok().filter(|&id| (id as usize) < known);
+        own.ok_or_else(|| Fault::bad(param, format!("{id} is no id of the model's {known} tokens")))
+    };
+    ids.iter().map(one).collect()
 }
 
 /// Continue texts, or rewrite them

@@ -122,13 +122,8 @@ impl super::completions::Prompt {
         tokenizer: &glassformer::tokens::Tokenizer,
         most: usize,
     ) -> Result<Vec<String>, Fault> {
-        let known = tokenizer.vocabulary().size();
         let text = |ids: &Vec<i64>| {
-            let id = |&id: &i64| u32::try_from(id).ok().filter(|&id| (id as usize) < known).ok_or(id);
-            let ids: Result<Vec<u32>, i64> = ids.iter().map(id).collect();
-            let ids = ids.map_err(|id| {
-                Fault::bad("input", format!("{id} is no id of the model's {known} tokens; send texts"))
-            })?;
+            let ids = super::completions::known_ids(ids, tokenizer, "input")?;
             let text = tokenizer.decode(&ids, SpecialText::Skip);
             Ok(text.map_err(glassformer::tasks::Error::from)?)
         };
