@@ -4,7 +4,7 @@ use glassformer_engine::{Decoding, Finish, Sampling};
 
 use crate::Long;
 
-/// How text is written. [`TextGenerator::default_options`] gives what the model's files say, to be changed: by its methods, or field by
+/// How text is written. [`crate::TextGenerator::default_options`] gives what the model's files say, to be changed: by its methods, or field by
 /// field.
 #[derive(Clone, Debug, Default)]
 pub struct Generate {
