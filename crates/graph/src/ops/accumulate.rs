@@ -1,7 +1,7 @@
 //! Sums from run to run: of gradients and losses, where a step of training has several batches.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Shape, Tally, World};
 
 /// `y = x` at the first run of a step, else `y = sum + x`. Inputs: the sum so far and x, alike, and `[1, 1]`, which is 1 at the
 /// first run and else 0.
@@ -32,6 +32,10 @@ impl Operation for Accumulate {
 
     fn cases() -> Vec<Case> {
         let inputs = [Shape::fixed(7, 40), Shape::fixed(7, 40), Shape::fixed(1, 1)];
-        vec![Case::new(Self, &inputs), Case::new(Self, &inputs).between(0.6, 1.0), Case::new(Self, &inputs).between(0.0, 0.4)]
+        vec![
+            Case::new(Self, &inputs),
+            Case::new(Self, &inputs).between(0.6, 1.0),
+            Case::new(Self, &inputs).between(0.0, 0.4),
+        ]
     }
 }

@@ -1,9 +1,9 @@
-//! The bend between two projections.
+//! The activation function between two projections.
 
 use super::{ActivateGrad, Gradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
-/// Which bend.
+/// Which activation function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
     /// max(0, x).

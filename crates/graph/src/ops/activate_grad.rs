@@ -1,7 +1,7 @@
-//! The gradient of a bend.
+//! The gradient of an activation function.
 
 use super::{Activation, Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dx = f′(x) ⊙ dy`. Inputs: x, dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

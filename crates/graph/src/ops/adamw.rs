@@ -1,7 +1,7 @@
 //! A step of AdamW (Loshchilov and Hutter 2017): Adam with the weight decay applied to the weight itself.
 
 use super::{Gradient, NoGradient, Operation, Site, same};
-use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Shape, Tally, World};
 
 /// `m ← β₁m + (1−β₁)g`, `v ← β₂v + (1−β₂)g²`, `w ← w(1 − η·decay) − η/c₁ · m/(√v/c₂ + ε)`, where η is the learning rate times the
 /// parameter's own, c₁ = 1 − β₁ᵗ, c₂ = √(1 − β₂ᵗ), and g the gradient, scaled down where all gradients together are longer than

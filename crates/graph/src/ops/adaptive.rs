@@ -1,7 +1,7 @@
 //! Adaptive softmax (Grave et al. 2016): frequent words and clusters of rare ones compete first, words of a cluster then.
 
 use super::{AdaptiveGrad, Gradient, Operation, Site};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// The logarithms of all words' probabilities, cluster after cluster.
 ///
@@ -39,7 +39,11 @@ impl Operation for Adaptive {
 
     fn gradient(&self, at: &Site<'_>, build: &mut Builder) -> Result<Gradient, Error> {
         let widths = at.inputs.iter().map(|&input| build.shape(input).width).collect();
-        let grads = build.add_all("first", AdaptiveGrad { widths }, &[at.inputs, &[at.outputs[0], at.dy()]].concat())?;
+        let grads = build.add_all(
+            "first",
+            AdaptiveGrad { widths },
+            &[at.inputs, &[at.outputs[0], at.dy()]].concat(),
+        )?;
         Ok(Gradient::Inputs(grads.into_iter().map(Some).collect()))
     }
 

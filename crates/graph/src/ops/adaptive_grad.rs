@@ -1,7 +1,7 @@
 //! The gradient of an adaptive softmax.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Shape, Tally, World};
 
 /// With Sᵢ the sum of dy over cluster i: `d first = dy₀ − p Σ dy`, `d clusters = Sᵢ − p Σ dy`, `d wordsᵢ = dyᵢ − q Sᵢ`, where p are
 /// the probabilities of the first softmax and q those within the cluster.

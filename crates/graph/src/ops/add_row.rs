@@ -1,7 +1,7 @@
 //! One row added to all: the step's sinusoid of the Universal Transformer ("broadcast add").
 
 use super::{Gradient, Operation, Site, SumRows, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y[i] = x[i] + r`. Inputs: x `[rows, width]`, r `[1, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

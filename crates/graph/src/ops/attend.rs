@@ -3,7 +3,9 @@
 use super::softmax::softmax;
 use super::{AttendGrad, Gradient, Operation, Site, Which};
 use crate::reference::{Part, Place};
-use crate::{Array, Batch, Builder, Case, Error, PAGE, Pages, Rows, Shape, Side, World, At, Limits, Tally, Slot};
+use crate::{
+    Array, At, Batch, Builder, Case, Error, Limits, PAGE, Pages, Rows, Shape, Side, Slot, Tally, World,
+};
 
 /// Which way a row may look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -468,7 +470,8 @@ impl Operation for Attend {
     fn work(&self, _: &At<'_>, tally: &mut Tally<'_>) {
         for (s, span) in tally.batch.side(self.side).spans.iter().enumerate() {
             let keys = self.keys_with(tally.batch, tally.crossing, s);
-            let seen = (keys.offset..keys.offset + span.len).map(|at| self.count_seen(at, keys.first, keys.end));
+            let seen =
+                (keys.offset..keys.offset + span.len).map(|at| self.count_seen(at, keys.first, keys.end));
             tally.work.attention += 4.0 * (seen.sum::<usize>() * self.heads * self.size) as f64;
             if let Keys::Pages(..) = self.keys {
                 tally.work.stored += (2 * (keys.end - keys.first) * self.key_heads * self.size) as f64;

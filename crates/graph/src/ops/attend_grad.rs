@@ -1,7 +1,7 @@
 //! The gradient of attention.
 
 use super::{Attend, Gradient, Keys, NoGradient, Operation, Relative, Site, arity};
-use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Shape, Tally, World};
 
 /// With p the probabilities and `ds[j] = p[j] (dy · v[j] − dy · y)`: `dv[j] = p[j] dy`, `dq = scale Σⱼ ds[j] k[j]`,
 /// `dk[j] = scale ds[j] q`, and ds itself flows into what [`Relative`] added.

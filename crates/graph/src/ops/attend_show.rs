@@ -1,7 +1,7 @@
 //! What an attention looks at, for people to see. Added by a tap, never by lowering.
 
 use super::{Attend, Gradient, NoGradient, Operation, Site};
-use crate::{Array, Builder, Case, Error, Rows, Shape, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Tally, World};
 
 /// What is shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use super::pair_loss::{PAIRS, units};
 use super::{ANSWERS, Gradient, NoGradient, Operation, PairLoss, Site, arity};
-use crate::{Array, Builder, Case, Error, Labels, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Labels, Limits, Rows, Shape, Side, Tally, World};
 
 /// What an example is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,8 +89,12 @@ impl Operation for Correct {
         let of = |what| Self { side, what };
         vec![
             Case::new(of(What::Rows), &[Shape::new(Rows::Picked(side), 4)]),
-            Case::new(of(What::Spans), &[Shape::new(Rows::Tokens(side), 2)]).on(ANSWERS).labelled(Labels::Places),
-            Case::new(of(What::Pairs), &[Shape::new(Rows::Sequences(side), 6)]).on(PAIRS).labelled(Labels::Pairs),
+            Case::new(of(What::Spans), &[Shape::new(Rows::Tokens(side), 2)])
+                .on(ANSWERS)
+                .labelled(Labels::Places),
+            Case::new(of(What::Pairs), &[Shape::new(Rows::Sequences(side), 6)])
+                .on(PAIRS)
+                .labelled(Labels::Pairs),
         ]
     }
 }

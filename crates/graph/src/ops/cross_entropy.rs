@@ -1,7 +1,7 @@
 //! How wrong the head is, row by row: label-smoothed cross entropy (Szegedy et al. 2016).
 
 use super::{CrossEntropyGrad, Gradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y[i] = w[i] (−(1 − s) ln p[label] − s mean(ln p))`, with p the softmax of the row and labels and weights w from the
 /// batch. Input: logits `[rows, classes]`. Output: `[rows, 1]`.

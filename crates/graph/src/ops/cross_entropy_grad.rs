@@ -2,7 +2,7 @@
 
 use super::softmax::softmax;
 use super::{CrossEntropy, Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dx[i] = dy[i] w[i] (p − (1 − s) [label] − s / classes)`. Inputs: logits, dy `[rows, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq)]

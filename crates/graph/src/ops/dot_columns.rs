@@ -1,7 +1,7 @@
 //! The dot product of two rows, for each row.
 
 use super::{Gradient, MulColumn, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y[i] = a[i] · b[i]`. Output: `[rows, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

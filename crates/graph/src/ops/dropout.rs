@@ -3,7 +3,7 @@
 use glassformer_tensor::Random;
 
 use super::{Gradient, Operation, Site, arity};
-use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Batch, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y = x / (1 − rate)` where the draw of that row and column is kept, 0 elsewhere.
 ///
@@ -58,5 +58,4 @@ impl Operation for Dropout {
         let x = Shape::new(Rows::Tokens(Side::Source), 19);
         vec![Case::new(Self { rate: 0.25, site: 7 }, &[x]), Case::new(Self { rate: 0.0, site: 1 }, &[x])]
     }
-
 }

@@ -1,7 +1,7 @@
 //! A constant: every number of it is the same. Gradients start from one.
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Shape, Tally, World};
 
 /// `y = value`, of a given shape.
 #[derive(Clone, Copy, Debug, PartialEq)]

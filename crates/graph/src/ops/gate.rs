@@ -1,7 +1,7 @@
 //! One projection lets another through (GLU variants, Shazeer 2020).
 
 use super::{Activation, GateGrad, Gradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y = f(g) ⊙ u`. Inputs: g (gate), u (up).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The gradient of a gate.
 
 use super::{Activation, Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dg = f′(g) ⊙ u ⊙ dy`, `du = f(g) ⊙ dy`. Inputs: g, u, dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

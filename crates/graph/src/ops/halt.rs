@@ -1,7 +1,7 @@
 //! Adaptive halting: has a row had enough? (Graves 2016; Dehghani et al. 2018, whose listing this follows.)
 
 use super::{Gradient, HaltGrad, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// One step of halting for each row. Inputs: p, the step's halting probability, and h, the sum so far, both `[rows, 1]`.
 /// Outputs: the weight of this step in the result, and the new sum.

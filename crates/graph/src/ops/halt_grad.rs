@@ -1,7 +1,7 @@
 //! The gradient of a halting step.
 
 use super::{Going, Gradient, Halt, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// Going on: `dp = dw + dh′`, `dh = dh′`. Halting now: `dp = 0`, `dh = −dw`. Halted: `dp = 0`, `dh = dh′`.
 /// Inputs: p, h, dw, dh′. Outputs: dp, dh.

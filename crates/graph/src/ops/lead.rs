@@ -1,7 +1,7 @@
 //! A learned row in the first place of every sequence: ViT's class token.
 
 use super::{Gradient, LeadGrad, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// The first row of each sequence is r, the others are x. Inputs: x `[tokens, width]`, r `[1, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The gradient of a leading row.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dx` is dy with zeros in the first row of each sequence; `dr` is the sum of those rows. Input: dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

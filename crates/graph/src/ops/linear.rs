@@ -1,7 +1,7 @@
 //! Rows times a matrix: every projection of the Transformer ("dense", "fully connected").
 
 use super::{Gradient, LinearInputGrad, LinearWeightGrad, Operation, Site, SumRows};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y = x Wᵀ (+ b)`. Inputs: x `[rows, in]`, W `[out, in]`, and b `[1, out]` where there is one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The gradient of a product with respect to its rows.
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dx = dy W`. Inputs: dy `[rows, out]`, W `[out, in]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,9 +31,6 @@ impl Operation for LinearInputGrad {
 
     fn cases() -> Vec<Case> {
         let dy = |width| Shape::new(Rows::Tokens(Side::Source), width);
-        vec![
-            Case::new(Self, &[dy(3), Shape::fixed(3, 5)]),
-            Case::new(Self, &[dy(33), Shape::fixed(33, 18)]),
-        ]
+        vec![Case::new(Self, &[dy(3), Shape::fixed(3, 5)]), Case::new(Self, &[dy(33), Shape::fixed(33, 18)])]
     }
 }

@@ -1,7 +1,7 @@
 //! The gradient of a product with respect to its matrix.
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dW = dyᵀ x`: a sum over rows, in their order. Inputs: dy `[rows, out]`, x `[rows, in]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Rows of a table, chosen by ids: embeddings ("gather").
 
 use super::{Counting, Gradient, LookupGrad, Operation, Site, arity};
-use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Batch, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// What chooses the row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,9 +60,8 @@ impl Ids {
     /// The first row whose id is not below `bound`, with its id.
     pub fn beyond(self, batch: &Batch<'_>, bound: usize) -> Option<(usize, usize)> {
         let packed = batch.side(self.side());
-        let listed = |ids: &[u32]| {
-            ids.iter().position(|&id| id as usize >= bound).map(|row| (row, ids[row] as usize))
-        };
+        let listed =
+            |ids: &[u32]| ids.iter().position(|&id| id as usize >= bound).map(|row| (row, ids[row] as usize));
         match self {
             Self::Tokens(_) => listed(&packed.tokens),
             Self::Cluster { .. } => None,

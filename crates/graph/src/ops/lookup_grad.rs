@@ -1,7 +1,7 @@
 //! The gradient of a lookup ("scatter-add").
 
 use super::{Gradient, Ids, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dtable[id] = Σ dy[row]` over the rows with that id, in their order. Input: dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The product of two values, number by number (⊙).
 
 use super::{Gradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y = a ⊙ b`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Each row times its own number: how adaptive halting weighs the steps.
 
 use super::{DotColumns, Gradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y[i] = x[i] · c[i]`. Inputs: x `[rows, width]`, c `[rows, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Rows brought to one scale (LN; Ba et al. 2016, Zhang and Sennrich 2019).
 
 use super::{Gradient, NormGrad, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// Which norm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -91,7 +91,8 @@ impl Operation for Norm {
         for part in y.data.chunks_mut(size) {
             let (mean, inverse) = self.moments(part);
             for (j, value) in part.iter_mut().enumerate() {
-                *value = gamma.at(0, j) * (*value - mean) * inverse + inputs.get(2).map_or(0.0, |b| b.at(0, j));
+                *value =
+                    gamma.at(0, j) * (*value - mean) * inverse + inputs.get(2).map_or(0.0, |b| b.at(0, j));
             }
         }
         vec![y]

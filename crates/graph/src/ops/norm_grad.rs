@@ -1,7 +1,7 @@
 //! The gradient of a norm.
 
 use super::{Gradient, NoGradient, Norm, NormKind, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Shape, Tally, World};
 
 /// With `n = (x − μ)·r`, `h = γ ⊙ dy` and means over the row: `dx = r (h − mean(h) − n mean(h ⊙ n))`, where RMS leaves
 /// out mean(h); `dγ = Σ dy ⊙ n`; `dβ = Σ dy`. Inputs: x, γ, dy.

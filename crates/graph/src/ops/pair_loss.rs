@@ -1,7 +1,7 @@
 //! Which texts belong together: the first with the second, the third with the fourth, among all of a batch (Henderson et al. 2017).
 
 use super::{Gradient, Operation, PairLossGrad, Site, arity};
-use crate::{Array, Builder, Case, Error, Labels, Rows, Sample, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Labels, Limits, Rows, Sample, Shape, Side, Tally, World};
 
 /// With `c[i, j] = scale · cos(x[2i], x[2j+1])`: `y[i] = w[i] (ln Σⱼ exp c[i, j] − c[i, i])`, with the weights of the batch, one for
 /// each pair. Input: rows `[sequences, width]`. Output: `[sequences, 1]`, zero behind the pairs.
@@ -71,7 +71,9 @@ impl Operation for PairLoss {
     fn cases() -> Vec<Case> {
         let side = Side::Source;
         let case = |scale, width| {
-            Case::new(Self { side, scale }, &[Shape::new(Rows::Sequences(side), width)]).on(PAIRS).labelled(Labels::Pairs)
+            Case::new(Self { side, scale }, &[Shape::new(Rows::Sequences(side), width)])
+                .on(PAIRS)
+                .labelled(Labels::Pairs)
         };
         vec![case(5.0, 7), case(1.0, 33)]
     }

@@ -2,7 +2,7 @@
 
 use super::pair_loss::{PAIRS, units};
 use super::{Gradient, NoGradient, Operation, PairLoss, Site, arity};
-use crate::{Array, Builder, Case, Error, Labels, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Labels, Limits, Rows, Shape, Side, Tally, World};
 
 /// With `p[i, j] = dy[i] w[i] scale (softmax(c[i])[j] − [i = j])`, what flows into the unit rows is `Σⱼ p[i, j] u[2j+1]` for `u[2i]`, and
 /// `Σᵢ p[i, j] u[2i]` for `u[2j+1]`; through the division by the length, `dx = (flow − u (u · flow)) / length`.

@@ -1,7 +1,7 @@
 //! Only the rows that the head is asked about.
 
 use super::{Gradient, Operation, PickGrad, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y[n] = x[picked[n]]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The gradient of a pick.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dx[picked[n]] = dy[n]`, 0 elsewhere. Picked rows are ascending, so each is written once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

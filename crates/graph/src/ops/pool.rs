@@ -1,7 +1,7 @@
 //! One row for each sequence: what classifiers and embeddings read.
 
 use super::{Gradient, Operation, PoolGrad, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Packed, Rows, Sample, Shape, Side, Span, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Packed, Rows, Sample, Shape, Side, Span, Tally, World};
 
 /// What is read off the rows of a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,7 +100,8 @@ impl Operation for Pool {
             let (span, pooling) = (&packed.spans[s], self.poolings[j / x.width]);
             let number = |i: usize| x.at(span.start + i, j % x.width);
             let most = || (span.unpooled..span.len).map(number).fold(f64::NEG_INFINITY, f64::max);
-            let sum: Option<f64> = (0..span.len).map(|i| Some(pooling.weight(packed, span, i)? * number(i))).sum();
+            let sum: Option<f64> =
+                (0..span.len).map(|i| Some(pooling.weight(packed, span, i)? * number(i))).sum();
             sum.unwrap_or_else(most)
         })]
     }

@@ -1,7 +1,7 @@
 //! The gradient of a pool.
 
 use super::{Gradient, NoGradient, Operation, Pool, Pooling, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Sample, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Sample, Shape, Side, Tally, World};
 
 /// `dx[s, i] = Σ weight(i) dy[s]` over what is read; of a largest number, all goes to the first row that has it.
 ///
@@ -36,7 +36,8 @@ impl Operation for PoolGrad {
                     };
                     let largest = (span.unpooled..span.len).fold(span.unpooled, first_of);
                     for i in 0..span.len {
-                        let weight = pooling.weight(packed, span, i).unwrap_or(f64::from(u8::from(i == largest)));
+                        let weight =
+                            pooling.weight(packed, span, i).unwrap_or(f64::from(u8::from(i == largest)));
                         dx.row_mut(span.start + i)[j] += weight * dy.at(s, k * x.width + j);
                     }
                 }

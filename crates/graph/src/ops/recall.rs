@@ -1,7 +1,7 @@
 //! Remembered rows of earlier segments put before the present ones (Transformer-XL).
 
 use super::{Gradient, Operation, RecallGrad, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// For each sequence its memory, then its rows. Inputs: memory `[memory, width]`, x `[tokens, width]`.
 ///

@@ -1,7 +1,7 @@
 //! The gradient of a recall: the part of the present rows.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dx` is dy without the memory's rows. Input: dy `[memory + tokens, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

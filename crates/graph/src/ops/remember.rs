@@ -1,7 +1,7 @@
 //! Rows that are kept for the next segment of a text (Transformer-XL, Dai et al. 2019).
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// For each sequence the last of its remembered rows and its new ones. Inputs: `[memory, width]` and `[tokens, width]`. Output:
 /// [`Rows::Remembered`].

@@ -1,7 +1,7 @@
 //! One row, many times: the gradient of a sum of rows ("broadcast").
 
 use super::{Gradient, Operation, Site, SumRows, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y[i] = r`. Input: r `[1, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

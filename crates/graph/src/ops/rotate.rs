@@ -2,7 +2,7 @@
 
 use super::sinusoid::position;
 use super::{Gradient, Operation, Pairing, Site, arity};
-use crate::{Array, Batch, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Batch, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// How fast each pair turns.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,7 +64,13 @@ impl Rotate {
     pub fn turn(&self, i: usize, length: usize) -> f32 {
         match &self.turns {
             Turns::Fixed(list) => list[i],
-            Turns::Long { short, long, original } => if length > *original { long[i] } else { short[i] },
+            Turns::Long { short, long, original } => {
+                if length > *original {
+                    long[i]
+                } else {
+                    short[i]
+                }
+            }
             Turns::Dynamic { base, factor, original } => {
                 let n = self.turning as f64;
                 let stretch = factor * length.max(*original) as f64 / *original as f64 - (factor - 1.0);

@@ -1,7 +1,7 @@
 //! Columns times a number: √width on embeddings, and what an edit uses to silence a head.
 
 use super::{Gradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y = factor · x` in the columns `from..to`, and x elsewhere.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -1,7 +1,7 @@
 //! Sines and cosines of positions (Vaswani et al. 2017; "positional encoding").
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Batch, Builder, Case, Error, Packed, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Batch, Builder, Case, Error, Limits, Packed, Rows, Shape, Side, Tally, World};
 
 /// Where the two numbers of a pair stand in a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,17 +106,17 @@ impl Sinusoid {
     /// The position of row `row` of `batch`, if it has one.
     pub fn position(&self, batch: &Batch<'_>, row: usize) -> Option<usize> {
         let place = match self.rows {
-                Rows::Tokens(side) => self.counting.position(batch, side, row)?,
-                Rows::Fixed(_)
-                | Rows::Memory(_)
-                | Rows::Recalled(_)
+            Rows::Tokens(side) => self.counting.position(batch, side, row)?,
+            Rows::Fixed(_)
+            | Rows::Memory(_)
+            | Rows::Recalled(_)
             | Rows::Remembered(..)
-                | Rows::Low(..)
-                | Rows::Sequences(_)
-                | Rows::Picked(_)
-                | Rows::Distances(_)
-                | Rows::Pairs(_) => row,
-            };
+            | Rows::Low(..)
+            | Rows::Sequences(_)
+            | Rows::Picked(_)
+            | Rows::Distances(_)
+            | Rows::Pairs(_) => row,
+        };
         Some((self.start + place).min(self.clamp.unwrap_or(usize::MAX)))
     }
 
@@ -183,7 +183,10 @@ impl Operation for Sinusoid {
                 &[],
             ),
             Case::new(op(Rows::Fixed(1), 3, Pairing::Interleaved), &[]),
-            Case::new(Self { wave, clamp: Some(4), ..op(Rows::Distances(Side::Target), 0, Pairing::Halves) }, &[]),
+            Case::new(
+                Self { wave, clamp: Some(4), ..op(Rows::Distances(Side::Target), 0, Pairing::Halves) },
+                &[],
+            ),
         ]
     }
 }

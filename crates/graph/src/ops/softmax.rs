@@ -1,7 +1,7 @@
 //! Scores into probabilities, along a row.
 
 use super::{Gradient, Operation, Site, SoftmaxGrad, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y[j] = exp(x[j] − max) / Σ exp(x − max)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

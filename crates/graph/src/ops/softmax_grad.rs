@@ -1,7 +1,7 @@
 //! The gradient of a softmax.
 
 use super::{Gradient, NoGradient, Operation, Site, arity, same};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dx = y ⊙ (dy − y · dy)`. Inputs: y (the softmax), dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Where in a text an answer begins and ends: cross entropy over the rows of a sequence.
 
 use super::{Gradient, Operation, Site, SpanLossGrad, arity};
-use crate::{Array, Builder, Case, Error, Labels, Rows, Sample, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Labels, Limits, Rows, Sample, Shape, Side, Tally, World};
 
 /// For each sequence s: `y = w[s]/2 Σₑ (ln Σᵢ exp x[i, e] − x[labelₑ, e])`, over its rows i and both ends e, with the weights of the
 /// batch and its labels, two places of each sequence. Input: scores `[tokens, 2]`, or of picked rows that are all. Output: `[sequences, 1]`.
@@ -12,7 +12,8 @@ pub struct SpanLoss {
 }
 
 /// A batch for operations over the places of answers.
-pub(crate) const ANSWERS: Sample = Sample { source: &[5, 3, 9], target: &[4, 2, 5], memory: &[], unpooled: &[], ids: 2 };
+pub(crate) const ANSWERS: Sample =
+    Sample { source: &[5, 3, 9], target: &[4, 2, 5], memory: &[], unpooled: &[], ids: 2 };
 
 /// Demands scores of both ends for every row of `side`, whether a head was asked about all of them or had no choice.
 pub(super) fn scores_of_all(side: Side, scores: Shape) -> Result<(), String> {
@@ -56,6 +57,10 @@ impl Operation for SpanLoss {
 
     fn cases() -> Vec<Case> {
         let side = Side::Source;
-        vec![Case::new(Self { side }, &[Shape::new(Rows::Tokens(side), 2)]).on(ANSWERS).labelled(Labels::Places)]
+        vec![
+            Case::new(Self { side }, &[Shape::new(Rows::Tokens(side), 2)])
+                .on(ANSWERS)
+                .labelled(Labels::Places),
+        ]
     }
 }

@@ -1,7 +1,7 @@
 //! The gradient of [`SpanLoss`](super::SpanLoss).
 
 use super::{Gradient, NoGradient, Operation, Site, SpanLoss, arity};
-use crate::{Array, Builder, Case, Error, Labels, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Labels, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dx[i, e] = dy[s] w[s]/2 (softmax of the sequence's column e at i − [i = labelₑ])`. Inputs: scores, and dy `[sequences, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

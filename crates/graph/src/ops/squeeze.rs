@@ -1,7 +1,7 @@
 //! The rows of a sequence squeezed into few (Linformer, Wang et al. 2020).
 
 use super::{Gradient, Operation, Site, SqueezeGrad, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y[s, r] = Σₜ E[r, t] x[s, t]` over the rows t of sequence s. Inputs: x `[tokens, width]`, E `[rank, longest]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! The gradient of a squeeze.
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `dx[s, t] = Σᵣ E[r, t] dy[s, r]`, `dE[r, t] = Σₛ dy[s, r] · x[s, t]`. Inputs: x, E, dy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

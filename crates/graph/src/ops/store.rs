@@ -2,7 +2,9 @@
 
 use super::{Gradient, NoGradient, Operation, Site, arity};
 use crate::reference::{Part, Place};
-use crate::{Array, Builder, Case, Error, PAGE, Pages, Rows, Shape, Side, Slot, State, World, At, Limits, Tally};
+use crate::{
+    Array, At, Builder, Case, Error, Limits, PAGE, Pages, Rows, Shape, Side, Slot, State, Tally, World,
+};
 
 /// Which pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,13 +67,17 @@ impl Operation for Store {
         for span in spans {
             let Some(before) = stored.pages.page_before(span.table) else { continue };
             let page = stored.pages.page(span.table, span.past);
-            for (row, (head, part)) in (0..PAGE).flat_map(|row| (0..heads).flat_map(both).map(move |of| (row, of))) {
+            for (row, (head, part)) in
+                (0..PAGE).flat_map(|row| (0..heads).flat_map(both).map(move |of| (row, of)))
+            {
                 let numbers = stored.at(place(before, row, head, part)).to_vec();
                 stored.at_mut(place(page, row, head, part)).copy_from_slice(&numbers);
             }
         }
         for span in spans {
-            for (i, (head, part)) in (0..span.len).flat_map(|i| (0..heads).flat_map(both).map(move |of| (i, of))) {
+            for (i, (head, part)) in
+                (0..span.len).flat_map(|i| (0..heads).flat_map(both).map(move |of| (i, of)))
+            {
                 let row = span.past + i;
                 let given = if part == Part::Key { k } else { v };
                 let page = stored.pages.page(span.table, row);

@@ -1,7 +1,7 @@
 //! The sum of all rows: the gradient of a bias, and the loss of a batch.
 
 use super::{Gradient, Operation, RepeatRow, Site, arity};
-use crate::{Array, Builder, Case, Error, Rows, Shape, Side, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Rows, Shape, Side, Tally, World};
 
 /// `y = Σ x[i]`, in the order of the rows. Output: `[1, width]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

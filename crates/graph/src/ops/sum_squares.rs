@@ -1,7 +1,7 @@
 //! The sum of all squares: how long a gradient is.
 
 use super::{Gradient, NoGradient, Operation, Site};
-use crate::{Array, Builder, Case, Error, Shape, World, At, Limits, Tally};
+use crate::{Array, At, Builder, Case, Error, Limits, Shape, Tally, World};
 
 /// `y = Σ x²` over all numbers of all inputs, of which there may be any number and of any shapes. Output: `[1, 1]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,7 +9,11 @@ pub struct SumSquares;
 
 impl Operation for SumSquares {
     fn shape(&self, inputs: &[Shape]) -> Result<Vec<Shape>, String> {
-        if inputs.is_empty() { Err("takes at least one input".to_owned()) } else { Ok(vec![Shape::fixed(1, 1)]) }
+        if inputs.is_empty() {
+            Err("takes at least one input".to_owned())
+        } else {
+            Ok(vec![Shape::fixed(1, 1)])
+        }
     }
 
     fn gradient(&self, _: &Site<'_>, _: &mut Builder) -> Result<Gradient, Error> {
