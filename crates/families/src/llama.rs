@@ -63,8 +63,8 @@ pub(crate) fn gemma(config: &Config) -> Result<Family, Error> {
             act => act,
         };
         for sublayer in &mut target.stack.block {
-            if let Mix::Feed(FeedForward::Gated { act: bend, .. }) = &mut sublayer.mix {
-                *bend = act;
+            if let Mix::Feed(FeedForward::Gated { act: found, .. }) = &mut sublayer.mix {
+                *found = act;
             }
         }
     }

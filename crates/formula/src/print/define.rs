@@ -30,7 +30,7 @@ pub(super) fn lines(formula: &Formula) -> Vec<Expr> {
         lines.push(feed_forward(&names, feed));
     }
     for act in activations(&names) {
-        lines.extend(bend(act));
+        lines.extend(activation(act));
     }
     for norm in &names.norms {
         lines.push(norm_line(&names, *norm));
@@ -112,8 +112,8 @@ fn activations(names: &Names<'_>) -> Vec<Activation> {
     found
 }
 
-/// What the bend is; tanh needs no explanation.
-fn bend(act: Activation) -> Option<Expr> {
+/// What the activation function is; tanh needs no explanation.
+fn activation(act: Activation) -> Option<Expr> {
     let value = match act {
         Activation::Relu => call("max", row![0, Sign::Comma, "z"]),
         Activation::Gelu => {

@@ -88,8 +88,8 @@ impl<'a> Names<'a> {
 
     /// `FFN`, `FFN_SwiGLU`
     pub(super) fn feed(&self, feed: &Feed) -> Expr {
-        let primes = primes(&self.feeds, feed, |other| bend(other.layer));
-        marked("FFN", &primes, bend(feed.layer).map(str::to_owned))
+        let primes = primes(&self.feeds, feed, |other| activation(other.layer));
+        marked("FFN", &primes, activation(feed.layer).map(str::to_owned))
     }
 
     /// `LN`, `RMS`
@@ -211,7 +211,7 @@ fn remarks(site: &Site) -> Vec<String> {
 }
 
 /// What stands below FFN: nothing for the `ReLU` of document 1.
-fn bend(layer: FeedForward) -> Option<&'static str> {
+fn activation(layer: FeedForward) -> Option<&'static str> {
     match layer {
         FeedForward::Plain { act: Activation::Relu, .. } => None,
         FeedForward::Plain { act, .. } => Some(act_word(act)),

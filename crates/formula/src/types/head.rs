@@ -36,7 +36,7 @@ pub enum Then {
     Dense {
         /// Numbers per row that it leads to.
         width: usize,
-        /// The bend, if there is one.
+        /// The activation function, if there is one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         act: Option<Activation>,
         /// Whether there is a b.
@@ -49,17 +49,17 @@ pub enum Then {
     Unit,
 }
 
-/// One projection with its bend: `norm(act(x W + b))`.
+/// One projection with its activation function: `norm(act(x W + b))`.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Dense {
-    /// The bend, if there is one.
+    /// The activation function, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub act: Option<Activation>,
     /// Whether there is a b.
     #[serde(default = "yes")]
     pub bias: bool,
-    /// A norm after the bend.
+    /// A norm after the activation function.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub norm: Option<Norm>,
 }

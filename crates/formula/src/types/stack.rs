@@ -129,7 +129,7 @@ pub enum FeedForward {
     Plain {
         /// Numbers per row in between.
         hidden: usize,
-        /// The bend.
+        /// The activation function.
         act: Activation,
         /// Whether there are b₁ and b₂.
         #[serde(default)]
@@ -139,7 +139,7 @@ pub enum FeedForward {
     Gated {
         /// Numbers per row in between.
         hidden: usize,
-        /// The gate's bend.
+        /// The gate's activation function.
         act: Activation,
         /// Whether the three projections have biases.
         #[serde(default)]
@@ -147,7 +147,7 @@ pub enum FeedForward {
     },
 }
 
-/// The bend between two projections.
+/// The activation function between two projections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Activation {
