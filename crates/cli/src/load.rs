@@ -91,15 +91,7 @@ pub fn own(given: Option<&Path>, console: &Console) -> Result<Option<PathBuf>, F
 /// Whether the model is meant that the program carries, by its name. A folder of that name may be anything, such as the data that
 /// the model was trained on; it is meant where a model lies in it.
 pub fn is_carried(path: &Path) -> bool {
-    path == Path::new(glassformer::translator::NAME) && !holds_model(path)
-}
-
-/// Whether there are weights in `folder`, and what describes them.
-pub fn holds_model(folder: &Path) -> bool {
-    let described = ["config.json", "formula.toml"].iter().any(|name| folder.join(name).is_file());
-    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
-    let weights = |end: &std::ffi::OsStr| ["safetensors", "bin", "gguf"].iter().any(|known| end == *known);
-    described && files.any(|file| file.extension().is_some_and(weights))
+    path == Path::new(glassformer::translator::NAME) && !models::holds_model(path)
 }
 
 /// The model that the program carries.

@@ -8,7 +8,6 @@ use glassformer::hub::{Error, Event, Hub, Name, bytes};
 
 use crate::console::Console;
 use crate::failure::Failure;
-use crate::load;
 use crate::progress::Progress;
 
 /// What can be given for a model.
@@ -72,7 +71,7 @@ fn name(given: &Path) -> Option<Name> {
 /// No model was given. One that stands among the texts was meant to be it.
 pub fn missing() -> Failure {
     let is_model = |path: &PathBuf| {
-        load::holds_model(path) || path.is_file() && path.extension().is_some_and(|end| end == "gguf")
+        holds_model(path) || path.is_file() && path.extension().is_some_and(|end| end == "gguf")
     };
     let hint = match env::args_os().skip(2).map(PathBuf::from).find(is_model) {
         Some(path) => {
@@ -81,6 +80,14 @@ pub fn missing() -> Failure {
         None => KINDS.to_owned(),
     };
     Failure::new("there is no model", hint)
+}
+
+/// Whether there are weights in `folder`, and what describes them.
+pub fn holds_model(folder: &Path) -> bool {
+    let described = ["config.json", "formula.toml"].iter().any(|name| folder.join(name).is_file());
+    let mut files = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    let weights = |end: &std::ffi::OsStr| ["safetensors", "bin", "gguf"].iter().any(|known| end == *known);
+    described && files.any(|file| file.extension().is_some_and(weights))
 }
 
 /// Nothing is at `path`.
