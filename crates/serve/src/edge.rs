@@ -24,6 +24,9 @@ use crate::limits::Limits;
 /// How long to wait where the system has no more connections to give.
 const NO_MORE: Duration = Duration::from_millis(100);
 
+/// How many of those who come while the server ends are answered at a time.
+const LATE: usize = 64;
+
 /// Accepts connections until `ending` says so, and then waits for those that are under way.
 pub async fn serve(listener: TcpListener, router: Router, limits: Limits, mut ending: watch::Receiver<bool>) {
     let places = Arc::new(Semaphore::new(limits.connections));
@@ -56,11 +59,36 @@ pub async fn serve(listener: TcpListener, router: Router, limits: Limits, mut en
             drop(place);
         });
     }
-    drop(listener);
     // All places are free when nobody is left.
     let all = u32::try_from(limits.connections).unwrap_or(u32::MAX);
-    if timeout(limits.shutdown_time, places.acquire_many(all)).await.is_err() {
-        tracing::warn!("some requests were not over in time, and were broken off");
+    tokio::select! {
+        left = timeout(limits.shutdown_time, places.acquire_many(all)) => if left.is_err() {
+            tracing::warn!("some requests were not over in time, and were broken off");
+        },
+        () = late(&listener, &router, &http, limits) => {}
+    }
+}
+
+/// Answers those who come while the server ends: one request each, and the router says that it takes nothing new.
+async fn late(listener: &TcpListener, router: &Router, http: &http1::Builder, limits: Limits) {
+    let places = Arc::new(Semaphore::new(LATE));
+    let mut http = http.clone();
+    http.keep_alive(false);
+    while let Ok(place) = places.clone().acquire_owned().await {
+        let (stream, _) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                refused(&error).await;
+                continue;
+            }
+        };
+        let (router, http) = (router.clone(), http.clone());
+        tokio::spawn(async move {
+            let stream = Impatient { stream, patience: limits.write_time, waits: None };
+            let served = http.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
+            let _ = timeout(limits.header_time, served).await;
+            drop(place);
+        });
     }
 }
 

@@ -227,3 +227,44 @@ async fn the_end_waits_for_what_is_under_way() {
     assert!(answer.contains("[DONE]"), "{answer}");
     assert!(TcpStream::connect(address).is_err());
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_comes_while_the_server_ends_is_told_so() {
+    let mut limits = limits();
+    limits.body_time = Duration::from_secs(20);
+    let running = run(limits).await;
+    let address = running.address;
+    let body = json!({ "prompt": "The cat", "max_tokens": 1 }).to_string();
+    let head = format!(
+        "POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\nexpect: 100-continue\r\n\r\n",
+        body.len()
+    );
+    // A request that is under way: the server asks for its body.
+    let mut early = off(move || {
+        let mut stream = connect(address);
+        stream.write_all(head.as_bytes()).expect("it is read");
+        let mut asked = [0; 25];
+        stream.read_exact(&mut asked).expect("the body is asked for");
+        assert_eq!(&asked, b"HTTP/1.1 100 Continue\r\n\r\n");
+        stream
+    })
+    .await;
+    running.end.send(()).expect("it runs");
+    off(move || {
+        let mut ready = || status(&talk(address, text("GET", "/health/ready", "").as_bytes()));
+        while ready() != 503 {
+            std::thread::yield_now();
+        }
+        assert_eq!(status(&talk(address, text("GET", "/health/live", "").as_bytes())), 200);
+        let late = talk(address, completion(&json!({})).as_bytes());
+        assert_eq!(status(&late), 503);
+        assert!(late.to_ascii_lowercase().contains("\r\nretry-after: 1\r\n"), "{late}");
+        early.write_all(body.as_bytes()).expect("it is read");
+        let mut answer = Vec::new();
+        early.read_to_end(&mut answer).expect("it is answered");
+        assert_eq!(status(&String::from_utf8_lossy(&answer)), 200);
+    })
+    .await;
+    running.task.await.expect("it ends");
+    assert!(TcpStream::connect(address).is_err());
+}

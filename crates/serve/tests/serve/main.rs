@@ -2,9 +2,11 @@
 
 mod bad;
 mod edge;
+mod fuzz;
 mod ollama;
 mod openai;
 mod own;
+mod panics;
 mod tei;
 
 use std::path::{Path, PathBuf};
