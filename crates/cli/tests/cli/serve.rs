@@ -88,3 +88,46 @@ fn what_cannot_be_served_is_said_before_it_listens() {
     run(&["serve", "--keys", &blank.display().to_string()]).refused_with("no keys", "a key on each line");
     run(&["serve", "en-zh", "--memory", "1"]).refused_with("memory", "shorter texts");
 }
+
+/// Requests of every kind, wrong ones too, for a while: memory does not grow. `GLASSFORMER_LONG_TESTS` makes it an hour.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_stays_flat() {
+    let server = Server::start(&["en-zh"]);
+    let round = |number: usize| {
+        let text = format!("The cat sat on the {number} red mats.");
+        let (same, new) =
+            (r#"{"input": "Hello"}"#, format!(r#"{{"input": ["{text}", "A dog"], "beams": 2}}"#));
+        for (path, body, code) in [
+            ("/v1/translate", same, 200),
+            ("/v1/translate", &new, 200),
+            ("/v1/translate", r#"{"input": 5}"#, 400),
+            ("/v1/completions", r#"{"prompt": "A cat", "max_tokens": 3, "logprobs": 2}"#, 200),
+            ("/v1/fill", r#"{"input": "A [MASK]"}"#, 400),
+            ("/nowhere", &new, 404),
+        ] {
+            let answer = server.ask("POST", path, body);
+            assert!(answer.starts_with(&format!("HTTP/1.1 {code} ")), "{path} {body}: {answer}");
+        }
+        // Somebody who asks and goes.
+        let body = new.replace("A dog", &text.repeat(10));
+        let mut gone = TcpStream::connect(&server.address).expect("it listens");
+        let head = "POST /v1/translate HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json";
+        let _ = write!(gone, "{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    };
+    let resident = || -> f64 {
+        let metrics = server.ask("GET", "/metrics", "");
+        let line = metrics.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
+        line.expect("it is there").parse().expect("a number")
+    };
+    // Until what is kept from earlier requests is as large as it may become, memory grows.
+    let seconds = if std::env::var_os("GLASSFORMER_LONG_TESTS").is_some() { 3600 } else { 0 };
+    (0..40).for_each(round);
+    let before = resident();
+    let begin = std::time::Instant::now();
+    let mut rounds = 40..;
+    rounds.by_ref().take(40).for_each(round);
+    rounds.take_while(|_| begin.elapsed().as_secs() < seconds).for_each(round);
+    let grown = (resident() - before) / 1e6;
+    assert!(grown < 64.0, "{grown} MB more than before");
+}
