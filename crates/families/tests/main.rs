@@ -13,3 +13,8 @@ mod keys;
 mod positions;
 mod real_gguf;
 mod unknown;
+
+// Tests that stand in this file run here, so that the library is compiled once.
+#[allow(dead_code)]
+#[path = "../src/rules.rs"]
+mod rules;

@@ -77,19 +77,3 @@ pub async fn check(State(app): State<App>, mut request: Request, next: Next) -> 
     request.extensions_mut().insert(who);
     next.run(request).await
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_key_is_whole_and_one_of_the_list() {
-        let keys = Keys::read("# for tests\nfirst\n\n  second \n");
-        assert!(keys.owner("first").is_some() && keys.owner("second").is_some());
-        assert_ne!(keys.owner("first"), keys.owner("second"));
-        for wrong in ["", "firs", "first ", "third", "# for tests"] {
-            assert_eq!(keys.owner(wrong), None, "{wrong:?}");
-        }
-        assert!(Keys::read("# nothing\n").is_open() && !keys.is_open());
-    }
-}

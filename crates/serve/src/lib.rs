@@ -22,6 +22,7 @@
 #![forbid(unsafe_code)]
 
 mod body;
+mod calendar;
 mod docs;
 mod edge;
 mod fault;

@@ -66,17 +66,3 @@ fn range(text: &str) -> Result<(usize, usize), String> {
     let (from, to) = (number(from)?, number(to)?);
     if from > to { Err(format!("{from} is more than {to}")) } else { Ok((from, to)) }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::range;
-
-    #[test]
-    fn lengths_are_a_number_or_a_range() {
-        assert_eq!(range("128"), Ok((128, 128)));
-        assert_eq!(range("5-200"), Ok((5, 200)));
-        for wrong in ["", "0", "-3", "9-5", "x", "5-", "99999999"] {
-            assert!(range(wrong).is_err(), "{wrong:?}");
-        }
-    }
-}

@@ -35,6 +35,9 @@ fn an_encoder_reads_texts_of_many_lengths() {
     assert_eq!((&output["workload"], &output["texts"]), (&json!("encode"), &json!(64)));
     let tokens = output["tokens"].as_u64().unwrap();
     assert!((2 * 64..9 * 64).contains(&tokens), "{tokens}");
+    for wrong in ["0", "9-5", "x", "5-", "99999999"] {
+        run(&["bench", "--model", &model, "--length", wrong]).refused_with(wrong, "--length");
+    }
     let refused = run(&["bench", "--model", &model, "--workload", "decode"]);
     refused.refused_with("does not decode", "measure encode");
 }

@@ -23,6 +23,13 @@ mod tokens;
 mod train;
 mod writing;
 
+// Tests that stand in these files run here, so that the program is compiled once.
+#[allow(dead_code)]
+#[path = "../../src/failure.rs"]
+mod failure;
+#[path = "../../src/wrap.rs"]
+mod wrap;
+
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};

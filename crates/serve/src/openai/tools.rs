@@ -45,7 +45,7 @@ fn call(value: &Value) -> Option<Value> {
         Value::Object(_) => arguments.to_string(),
         _ => return None,
     };
-    let id = format!("call_{}", super::fresh_id());
+    let id = format!("call_{}", super::ids::fresh_id());
     Some(json!({ "id": id, "type": "function", "function": { "name": name, "arguments": arguments } }))
 }
 

@@ -117,17 +117,3 @@ fn detected(text: &str) -> Option<Detected> {
     };
     Some(Detected { language, confidence: (share * 100.0).round() })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::detected;
-
-    #[test]
-    fn only_what_a_script_says_is_said() {
-        let language = |text| detected(text).map(|found| found.language);
-        assert_eq!(language("猫坐在垫子上。"), Some("zh"));
-        assert_eq!(language("猫はマットの上に座った"), Some("ja"));
-        assert_eq!(language("고양이가 앉았다"), Some("ko"));
-        assert_eq!((language("The cat sat"), language("Кошка"), language("123")), (None, None, None));
-    }
-}

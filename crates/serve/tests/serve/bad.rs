@@ -119,7 +119,16 @@ async fn bodies_that_are_no_json_are_refused() {
     }
     assert_eq!(raw(&router, "application/json", "[".repeat(200_000)).await.status, 400);
     assert_eq!(raw(&router, "application/json", b"{\"prompt\": \"\xff\"}".to_vec()).await.status, 400);
-    assert_eq!(raw(&router, "text/plain", "{}").await.status, 415);
+    for kind in ["text/plain", "application/x-www-form-urlencoded", ""] {
+        assert_eq!(raw(&router, kind, "{}").await.status, 415, "{kind:?}");
+    }
+    for kind in ["Application/JSON; charset=utf-8", "application/vnd.api+json"] {
+        assert_eq!(raw(&router, kind, "{}").await.status, 400, "{kind:?}");
+    }
+    let blank = raw(&router, "application/json", "{}").await.refused(400, None);
+    assert!(blank.contains("missing field `prompt`"), "{blank}");
+    let messages = json!({ "model": "talk", "messages": [{ "role": "user", "content": "a" }, { "role": "user", "content": 5 }] });
+    post(&router, "/v1/chat/completions", messages).await.refused(400, Some("messages[1].content"));
     let large = format!("{{\"prompt\": \"{}\"}}", "a".repeat(5 << 20));
     let answer = raw(&router, "application/json", large).await;
     assert_eq!((answer.status.as_u16(), &answer.json()["error"]["code"]), (413, &json!("body_too_large")));
@@ -156,6 +165,24 @@ async fn without_a_key_nothing_is_answered_but_health() {
         let request = Request::get("/v1/models").header(AUTHORIZATION, key).body(Body::empty()).unwrap();
         assert_eq!(ask(&router, request).await.status, status, "{key}");
     }
+}
+
+#[tokio::test]
+async fn a_key_is_a_whole_line_of_the_file() {
+    let keys = Keys::read("# for tests\nfirst\n\n  second \n");
+    let router = Server::new(vec![reading("fill")], Limits::default(), keys).router();
+    for (key, status) in [
+        ("first", 200),
+        ("second", 200),
+        ("firs", 401),
+        ("firstx", 401),
+        ("third", 401),
+        ("# for tests", 401),
+    ] {
+        let request = Request::get("/v1/models").header(AUTHORIZATION, format!("Bearer {key}"));
+        assert_eq!(ask(&router, request.body(Body::empty()).unwrap()).await.status, status, "{key}");
+    }
+    assert!(Keys::read("# nothing\n").is_open());
 }
 
 #[tokio::test]

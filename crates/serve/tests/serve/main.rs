@@ -9,6 +9,17 @@ mod own;
 mod panics;
 mod tei;
 
+// Tests that stand in these files run here, so that the library is compiled once.
+#[path = "../../src/calendar.rs"]
+mod calendar;
+#[allow(dead_code)]
+#[path = "../../src/fault.rs"]
+mod fault;
+#[path = "../../src/openai/ids.rs"]
+mod ids;
+#[path = "../../src/openai/tools.rs"]
+mod tools;
+
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 

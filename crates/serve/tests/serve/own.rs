@@ -103,3 +103,19 @@ async fn a_model_that_cannot_do_it_says_what_it_can() {
             .await;
     assert!(wrong.refused(400, Some("model")).contains("fill"));
 }
+
+#[tokio::test]
+async fn of_a_language_only_what_its_script_says_is_said() {
+    let router = server();
+    for (text, language) in [
+        ("猫坐在垫子上。", Some("zh")),
+        ("猫はマットの上に座った", Some("ja")),
+        ("고양이가 앉았다", Some("ko")),
+        ("The cat sat", None),
+        ("Кошка", None),
+        ("123", None),
+    ] {
+        let answer = post(&router, "/detect", json!({ "q": text })).await;
+        assert_eq!(answer.json()[0]["language"].as_str(), language, "{text}: {}", answer.body);
+    }
+}
