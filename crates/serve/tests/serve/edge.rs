@@ -251,7 +251,7 @@ async fn who_comes_while_the_server_ends_is_told_so() {
     .await;
     running.end.send(()).expect("it runs");
     off(move || {
-        let mut ready = || status(&talk(address, text("GET", "/health/ready", "").as_bytes()));
+        let ready = || status(&talk(address, text("GET", "/health/ready", "").as_bytes()));
         while ready() != 503 {
             std::thread::yield_now();
         }

@@ -6,7 +6,7 @@ use axum::Router;
 use axum::body::Body;
 use axum::http::Request;
 use axum::http::header::CONTENT_TYPE;
-use glassformer::tensor::Random;
+use glassformer_tensor::Random;
 use serde_json::{Value, json};
 
 use super::{Answer, ask, get, post, server};

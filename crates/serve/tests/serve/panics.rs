@@ -16,7 +16,6 @@ use serde_json::{Value, json};
 use super::{backend, folder, get, post, writing};
 
 /// A backend whose next run panics when it is told to.
-#[derive(Clone)]
 struct Breaking {
     inner: Cpu,
     next: Arc<AtomicBool>,
