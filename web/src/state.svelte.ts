@@ -84,6 +84,8 @@ export class Page {
     const counts = info?.axes[axis]
     const size = info?.shape[axis] ?? 0
     const tokens = this.trace && tokensOf(this.trace, counts)
+    const labels = this.trace?.answer.labels
+    if (counts === 'labels' && labels && labels.length === size) return labels
     if (tokens) return Array.from({ length: size }, (_, k) => readable(tokens[k]))
     return Array.from({ length: size }, (_, k) => String(k))
   }
@@ -113,12 +115,16 @@ export class Page {
     const s = this.selection
     const { trace } = this
     if (!trace) return
-    const choice = this.attentions.find((one) => one.key === s.attention) ?? this.ribbon?.choices[0] ?? this.attentions[0]
+    const asked = trace.steps.find((one) => one.id === s.step)
+    const own = asked && this.attentions.find((one) => one.key === `${asked.part}.${asked.sublayer}`)
+    const choice = this.attentions.find((one) => one.key === s.attention) ?? own ?? this.ribbon?.choices[0] ?? this.attentions[0]
     s.attention = choice?.key ?? ''
     const first = firstHead(trace, choice)
     if (!choice?.layers.some((one) => one.layer === s.layer)) s.layer = first.layer
     if (s.head < 0 || s.head >= (choice?.heads ?? 1)) s.head = first.head
-    if (!trace.steps.some((step) => step.id === s.step)) s.step = this.firstStep(trace)
+    const step = trace.steps.find((one) => one.id === s.step)
+    if (!step) s.step = trace.steps[0]?.id ?? ''
+    else if (step.layer !== null && choice?.key === `${step.part}.${step.sublayer}`) s.layer = step.layer
     const written = trace.decode?.steps ?? []
     if (!written.some((step) => step.t === s.t)) s.t = (written.find((step) => !this.isSpecial(step.chosen.text)) ?? written[0])?.t ?? 0
     if (s.query < 0) s.query = written.find((step) => step.t === s.t)?.position ?? 0
@@ -127,10 +133,6 @@ export class Page {
 
   private isSpecial = (text: string): boolean => /^<.*>$|^\[.*\]$|^[␣▁\s]*$/.test(text)
 
-  /** The step that shows the most at first sight: the shares of the attention that the ribbon draws. */
-  private firstStep(trace: Manifest): string {
-    return trace.steps[0]?.id ?? ''
-  }
 
   // What changes the selection.
 
@@ -163,6 +165,14 @@ export class Page {
     const at = layers.findIndex((one) => one.layer === this.selection.layer)
     const other = layers[Math.min(layers.length - 1, Math.max(0, at + by))]
     if (other) this.select({ layer: other.layer })
+  }
+
+  /** A layer of the attention that is looked at; a step inside it goes along. */
+  chooseLayer(layer: number): void {
+    const { step, attention } = this
+    this.select({ layer })
+    if (this.selection.view !== 'walk' || !step || step.layer === null || `${step.part}.${step.sublayer}` !== attention?.key) return
+    this.moveLayer(layer - step.layer)
   }
 
   moveHead(by: number): void {

@@ -25,6 +25,7 @@ mod equation;
 mod error;
 mod follow;
 mod names;
+pub mod page;
 mod render;
 mod text;
 mod tour;

@@ -39,10 +39,27 @@ export function ribbon(trace: Manifest): Ribbon {
   }
   const read = source.length > 0 ? source : target
   const choices = all.filter((attention) => attention.sublayer !== 'cross')
-  const answers = trace.answer['places'] as { row?: number; text?: string; p?: number }[] | undefined
-  const found = (Array.isArray(answers) ? answers : []).filter((one) => typeof one?.row === 'number')
-  const below = found.map((one) => ({ text: String(one.text ?? ''), p: one.p, row: one.row as number, t: 0, special: false }))
-  if (below.length > 0) return { above: read, below, choices, grows: false }
+  const { places, choices: answers, kind } = trace.answer
+  const probable = trace.answer.likely === 'softmax' || trace.answer.likely === 'sigmoid'
+  const score = (x: number | undefined): number | undefined => (probable ? x : undefined)
+  if (kind === 'blanks' && places && answers && answers.length === places.length && places.length > 0) {
+    const below = places.map((row, k) => ({ text: answers[k]?.chosen ?? '', p: score(answers[k]?.score), row, t: 0, special: false }))
+    return { above: read, below, choices, grows: false }
+  }
+  if (kind === 'classes' && answers?.[0]) {
+    // The first row is what classes are read from.
+    const below = [{ text: answers[0].chosen, p: score(answers[0].score), row: 0, t: 0, special: false }]
+    return { above: read, below, choices, grows: false }
+  }
+  if (kind === 'tags' && answers && answers.length === read.length) {
+    const below = answers.map((one, row) => ({ text: one.chosen, p: score(one.score), row, t: 0, special: !!read[row]?.special }))
+    return { above: read, below, choices, grows: false }
+  }
+  if (kind === 'span' && places && places.length === 2) {
+    const [first = 0, last = 0] = places
+    const below = read.slice(first, last + 1).map((token, k) => ({ text: token.text, p: undefined, row: first + k, t: 0, special: false }))
+    return { above: read, below, choices, grows: false }
+  }
   const rows = read.map((token, row) => ({ text: token.text, p: undefined, row, t: 0, special: !!token.special }))
   return { above: read, below: rows, choices, grows: false }
 }

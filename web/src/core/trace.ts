@@ -34,13 +34,14 @@ export interface Step {
   inputs: string[]
   outputs: string[]
   lit?: string | null
-  checks?: { max_error: number | null; at?: number[] | null } | null
+  checks?: { max_error: number | null; at?: number[] | null; scale?: number | null } | null
 }
 
 export interface TensorInfo {
   name: string
   alias?: string | null
   symbol?: string | null
+  symbol_mathml?: string | null
   shape: number[]
   axes: string[]
   heads?: number | null
@@ -65,7 +66,7 @@ export interface DecodeStep {
   entropy: number
   logprob: number
   candidates: Candidate[]
-  stages?: { name: Text; kind: string; candidates: Candidate[] }[]
+  stages?: { name: Text; kind: string; alive?: number | null; candidates: Candidate[] }[]
 }
 
 export interface BeamNode {
@@ -85,13 +86,14 @@ export interface Beams {
   length_penalty: number
   early_stopping?: unknown
   nodes: BeamNode[]
-  finished: { node: number; sum: number; length: number; penalty: number; score: number; arithmetic: string }[]
+  finished: { node: number; sum: number; length: number; penalty: number; score: number; arithmetic: string; kept?: boolean; text?: string }[]
   winner: number
+  why?: Text | null
 }
 
 export interface Decode {
   search: string
-  options?: Record<string, unknown> | null
+  options?: { name: Text; text: Text }[] | null
   steps: DecodeStep[]
   beams?: Beams | null
 }
@@ -118,6 +120,25 @@ export interface Check {
   bound?: number | null
 }
 
+/** What was chosen, and from what: words for a place, classes, tags, ends of a span. */
+export interface Choice {
+  place: Text
+  chosen: string
+  score: number
+  candidates: { text: string; score: number }[]
+}
+
+export interface Answer {
+  kind: string
+  text?: string | null
+  likely?: string | null
+  places?: number[] | null
+  labels?: string[] | null
+  choices?: Choice[] | null
+  note?: Text | null
+  [more: string]: unknown
+}
+
 export interface Manifest {
   schema: number
   trace?: string
@@ -134,7 +155,7 @@ export interface Manifest {
   }
   formula: { unicode: string; latex?: string; mathml?: string; definitions?: { symbol: string; text: Text; mathml?: string }[] }
   input: { text: string; second?: string | null }
-  answer: { kind: string; text?: string; [more: string]: unknown }
+  answer: Answer
   tokens: { source: Token[]; target: Token[] }
   steps: Step[]
   tensors: TensorInfo[]

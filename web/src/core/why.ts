@@ -30,9 +30,11 @@ export type Arithmetic =
   | { kind: 'sum'; terms: Named[] }
   | { kind: 'product'; factors: Named[] }
   | { kind: 'function'; name: string; x: number; gate?: Named }
+  | { kind: 'rotate'; a: number; b: number; angle: number; first: boolean; position: number }
   | { kind: 'masked' }
   | { kind: 'missing'; tensors: string[] }
   | { kind: 'given' }
+  | { kind: 'whole' }
 
 export interface Why {
   step: Step | undefined
@@ -82,16 +84,19 @@ export function total(a: Arithmetic): number | undefined {
       const y = activation(a.name, a.x)
       return y === undefined ? undefined : y * (a.gate?.value ?? 1)
     }
+    case 'rotate':
+      return a.first ? a.a * Math.cos(a.angle) - a.b * Math.sin(a.angle) : a.b * Math.cos(a.angle) + a.a * Math.sin(a.angle)
     case 'masked':
     case 'missing':
     case 'given':
+    case 'whole':
       return undefined
   }
 }
 
 function explain(step: Step, values: Values, index: number[], engine: number, info: TensorInfo | undefined): Arithmetic {
   const text = step.equation?.text ?? ''
-  const [formula = '', ...conditions] = text.split(/,\s+/)
+  const [formula = '', ...conditions] = clauses(text)
   const right = formula.slice(formula.indexOf('=') + 1).trim()
   const operands = step.equation?.operands ?? []
   const missing = operands.map((operand) => operand.tensor).filter((name) => values(name) === undefined)
@@ -103,9 +108,23 @@ function explain(step: Step, values: Values, index: number[], engine: number, in
     (step.kind === 'mix' && mix(what)) ||
     (/^softmax\(/.test(right) && softmax(what)) ||
     norm(what) ||
+    rotate(what) ||
     linear(what) ||
-    elementwise(what) || { kind: 'given' }
+    elementwise(what) || { kind: operands.length === 0 || ['lookup', 'position', 'tokens'].includes(step.kind) ? 'given' : 'whole' }
   )
+}
+
+/** What commas separate, those in brackets apart. */
+export function clauses(text: string): string[] {
+  const list = ['']
+  let depth = 0
+  for (const letter of text) {
+    if (letter === '(' || letter === '[') depth++
+    if (letter === ')' || letter === ']') depth--
+    if (letter === ',' && depth === 0) list.push('')
+    else list[list.length - 1] += letter
+  }
+  return list.map((part) => part.trim())
 }
 
 interface What {
@@ -146,7 +165,7 @@ function scores(what: What): Arithmetic | undefined {
   const heads = count(what, 'h') ?? 1
   const shared = count(what, 'h_kv') ?? heads
   if (!q || !k || q.shape.length !== 2 || k.shape.length !== 2) return undefined
-  if (/bucket|\|i − j\||\[i − j\]/.test(what.right)) return { kind: 'given' }
+  if (/bucket|\|i − j\||\[i − j\]/.test(what.right)) return { kind: 'whole' }
   const [width = 0, keyWidth = 0] = [q.shape[1], k.shape[1]]
   const size = width / heads
   if (!Number.isInteger(size) || keyWidth / shared !== size) return undefined
@@ -200,18 +219,41 @@ function norm(what: What): Arithmetic | undefined {
   const [i = 0, j = 0] = what.index
   const epsilon = count(what, 'ε')
   if (!tensor || epsilon === undefined || tensor.shape.length !== 2) return undefined
-  const width = tensor.shape[1] ?? 0
-  const row = tensor.data.subarray(i * width, (i + 1) * width)
+  // The norm of a head has the head's own columns.
+  const width = (tensor.shape[1] ?? 0) / (count(what, 'h') ?? 1)
+  const from = i * (tensor.shape[1] ?? 0) + Math.floor(j / width) * width
+  const row = tensor.data.subarray(from, from + width)
   const centred = found[1] === 'LN'
   const mean = row.reduce((sum, y) => sum + y, 0) / width
   const variance = row.reduce((sum, y) => sum + (y - (centred ? mean : 0)) ** 2, 0) / width
   const one = (symbol: string): number | undefined => {
     const operand = what.operands.find((other) => other.symbol === symbol)
-    return operand && what.values(operand.tensor)?.data[j]
+    const data = operand && what.values(operand.tensor)?.data
+    return data?.[data.length === width ? j % width : j]
   }
   const gain = one('γ')
   const plusOne = /\(1 \+ γ\)/.test(what.right) ? 1 : 0
-  return { kind: 'norm', x: row[j] as number, mean, variance, epsilon, gain: gain === undefined ? undefined : gain + plusOne, bias: one('β'), centred }
+  return { kind: 'norm', x: row[j % width] as number, mean, variance, epsilon, gain: gain === undefined ? undefined : gain + plusOne, bias: one('β'), centred }
+}
+
+/** `RoPE(Q, ω)`: pairs of a head's numbers turn by p · ω. */
+function rotate(what: What): Arithmetic | undefined {
+  const found = /^RoPE\(([^,]+), ω\)$/.exec(what.right)
+  const [x, turns] = [held(what, 0), held(what, 1)]
+  const apart = /i ↔ i \+ (\d+)/.exec(what.conditions.join(', '))
+  const beside = /2i ↔ 2i \+ 1/.test(what.conditions.join(', '))
+  if (!found || !x || !turns || (!apart && !beside) || x.shape.length !== 2) return undefined
+  const [i = 0, j = 0] = what.index
+  const size = (x.shape[1] ?? 0) / (count(what, 'h') ?? 1)
+  const begin = i * (x.shape[1] ?? 0) + Math.floor(j / size) * size
+  const c = j % size
+  const distance = apart ? Number(apart[1]) : 1
+  const first = apart ? c < turns.data.length : c % 2 === 0
+  const pair = apart ? (first ? c : c - distance) : Math.floor(c / 2)
+  const omega = turns.data[pair]
+  if (pair < 0 || omega === undefined) return undefined
+  const low = apart ? pair : 2 * pair
+  return { kind: 'rotate', a: x.data[begin + low] as number, b: x.data[begin + low + distance] as number, angle: i * omega, first, position: i }
 }
 
 /** `X · W + b`. */

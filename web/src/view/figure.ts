@@ -3,6 +3,7 @@
 import type { Map } from '../core/heat'
 import { type Matrix, at, columns, extent } from '../core/matrix'
 import type { TensorInfo } from '../core/trace'
+import { readable } from '../core/words'
 import type { Page } from '../state.svelte'
 
 export interface Drawn {
@@ -42,7 +43,7 @@ export function drawn(page: Page, name: string, head: number, only?: { from: num
     matrix,
     map: shares ? { kind: 'share' } : { kind: 'signed', scale: largest || 1 },
     largest,
-    rowNames: row < 0 ? [''] : page.names(info, 0),
+    rowNames: row < 0 ? [''] : askers(page, info),
     columnNames: page.names(info, info.shape.length === 1 ? 0 : 1).slice(only?.from ?? 0),
     masked: mask(page, info, head, matrix, masked),
     from: only?.from ?? 0,
@@ -59,3 +60,12 @@ function mask(page: Page, info: TensorInfo, head: number, matrix: Matrix, infini
 }
 
 export const shapeText = (shape: readonly number[]): string => shape.join(' × ')
+
+/** What the rows are called: in an attention of a model that writes, the word that is read and the word that is written there. */
+function askers(page: Page, info: TensorInfo): string[] {
+  const names = page.names(info, 0)
+  const steps = page.trace?.decode?.steps ?? []
+  if (info.shape.length !== 3 || info.axes[0] !== 'target' || steps.length === 0) return names
+  const written = new Map(steps.map((step) => [step.position, readable({ id: step.chosen.id, text: step.chosen.text })]))
+  return names.map((name, k) => (written.has(k) ? `${name} → ${written.get(k)}` : name))
+}
