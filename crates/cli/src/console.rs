@@ -152,7 +152,12 @@ impl Console {
     /// What runs the models where every bit is to be that of the weights, whatever they are stored in: unless the command itself says
     /// otherwise. Numbers that are checked do not depend on a configuration that was forgotten.
     pub fn exact_backend(&self) -> Arc<dyn Backend> {
-        self.device(if self.is_dtype_given() { self.asked(Precision::F32) } else { Precision::F32 })
+        self.device(self.exact_precision())
+    }
+
+    /// What [`Console::exact_backend`] computes in.
+    pub fn exact_precision(&self) -> Precision {
+        if self.is_dtype_given() { self.asked(Precision::F32) } else { Precision::F32 }
     }
 
     /// What trains models: `bf16` is what every weight is multiplied in, the head's too. The copy that learns is never rounded.

@@ -24,6 +24,8 @@ const FAULT: &str = "this is a fault of glassformer itself: please report it";
 
 const EXAMPLE: &str = "`glassformer formula --name original --notation toml` prints a formula that works";
 
+const TRACE: &str = "write the trace again: `glassformer explain --trace DIR TEXT`";
+
 const BELONGS: &str = "check that config.json belongs to these weights";
 
 /// Why a verb could not do its work.
@@ -249,6 +251,8 @@ impl From<explain::Error> for Failure {
                 Self::new(error.to_string(), format!("{limit} at most can be followed; give a sentence"))
             }
             explain::Error::Pair { hint, .. } => Self::new(error.to_string(), hint),
+            explain::Error::Weights(error) => error.into(),
+            explain::Error::Trace { .. } => Self::new(error.to_string(), TRACE),
             explain::Error::Detail { there: 0, what, .. } => {
                 Self::new(error.to_string(), format!("leave out --{what}: this model has none"))
             }

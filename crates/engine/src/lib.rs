@@ -16,6 +16,7 @@ mod generate;
 mod job;
 mod kept;
 mod limits;
+mod observe;
 mod processors;
 mod request;
 mod search;
@@ -28,6 +29,7 @@ pub use decoding::{Decoding, Draft, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKE
 pub use error::Error;
 pub use forward::{Asked, Forward, Output, Passes, Sequence};
 pub use generate::Generator;
+pub use observe::{Continuation, Ended, Observed, Observer, Stage};
 pub use request::{Event, Finish, Generated, Request, Room, Token};
 pub use search::{NOT_NUMBERS, Stopper};
 pub use session::{Load, Session};

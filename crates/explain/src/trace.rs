@@ -128,6 +128,16 @@ impl Trace {
         &self.values
     }
 
+    /// What was computed, to keep.
+    pub(crate) fn into_values(self) -> Vec<Traced> {
+        self.values
+    }
+
+    /// The value `name`, where it was computed.
+    pub fn value(&self, name: &str) -> Option<&Traced> {
+        self.values.iter().find(|traced| traced.name == name)
+    }
+
     /// The names of the outputs, each with the name of its value.
     pub fn outputs(&self) -> &[(String, String)] {
         &self.outputs
@@ -138,7 +148,7 @@ impl Trace {
     /// # Errors
     /// If there is none; the error names the nearest.
     pub fn get(&self, name: &str) -> Result<Traced, Error> {
-        if let Some(traced) = self.values.iter().find(|traced| traced.name == name) {
+        if let Some(traced) = self.value(name) {
             return Ok(traced.clone());
         }
         if let Some(tensor) = self.model.tensor(name) {

@@ -1,5 +1,6 @@
 //! Explanations, one program for all tests.
 
+mod record;
 #[path = "replay/main.rs"]
 mod replay;
 mod tour;

@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::ValueEnum;
 
+use super::decode::Decode;
+
 pub const EXPLAIN: &str = "\
 Examples:
   glassformer explain \"The cat sat\"                       one screen
@@ -13,6 +15,7 @@ Examples:
   glassformer explain --model FOLDER --max-new-tokens 3 \"Once upon a time\"
   glassformer explain --model FOLDER \"The cat [MASK] on the mat.\"
   glassformer explain --model FOLDER \"Where did it sit?\" \"It sat on the mat.\"
+  glassformer explain --trace out \"The cat sat\"            a run as files, for Python and for pages
   glassformer explain --lang zh          a translation worked out by hand
   glassformer explain --errata --json    what is wrong in it
 ";
@@ -42,9 +45,13 @@ pub struct Explain {
     /// Every number of everything. A row that is wider than the screen ends in “…”; --json has it whole
     #[arg(long, requires = "text", conflicts_with_all = ["layer", "head", "step"])]
     pub full: bool,
-    /// The most tokens that are written
-    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u16).range(1..=256), requires = "text")]
-    pub max_new_tokens: u16,
+    /// Write the run to this folder: trace.json says what happened, trace.safetensors has the numbers. Files of an earlier trace are
+    /// replaced when all is written
+    #[arg(long, value_name = "DIR", requires = "text", conflicts_with_all = ["layer", "head", "step", "full", "json"])]
+    pub trace: Option<PathBuf>,
+    /// How much a trace holds: how words were chosen; all values but scores of a large vocabulary; all values
+    #[arg(long, value_enum, default_value_t = Level::Steps, requires = "trace")]
+    pub level: Level,
     /// The language; auto follows `LC_ALL`, `LC_MESSAGES` and `LANG`
     #[arg(long, value_enum)]
     pub lang: Option<Language>,
@@ -57,6 +64,16 @@ pub struct Explain {
     /// Results as JSON, in both languages: summary, steps, tensors, claims and verdicts
     #[arg(long)]
     pub json: bool,
+    #[command(flatten)]
+    pub decode: Decode,
+}
+
+/// How much a trace holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Level {
+    Summary,
+    Steps,
+    Full,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

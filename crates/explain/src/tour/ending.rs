@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use glassformer_tensor::Tensor;
+
 use super::{Ending, Telling};
 use crate::equation::Equations;
 use crate::names::Path;
@@ -110,16 +112,21 @@ impl Telling<'_> {
         Ok(shown.into_iter().map(named).map(bars).collect())
     }
 
+    fn probabilities(&self) -> Result<&Tensor, Error> {
+        let missing = || Error::NoTensor { name: PROBABILITIES.to_owned(), nearest: "logits".to_owned() };
+        self.trace.value(PROBABILITIES).map(|traced| &traced.tensor).ok_or_else(missing)
+    }
+
     /// The largest of row `row` of the probabilities, as many as `most`, the largest first.
     pub(super) fn best(&self, row: usize, most: usize) -> Result<Vec<usize>, Error> {
-        let tensor = self.trace.get(PROBABILITIES)?.tensor;
+        let tensor = self.probabilities()?;
         let width = tensor.shape().last().copied().unwrap_or(0);
         Ok(largest(&tensor.data()[row * width..(row + 1) * width], most))
     }
 
     /// The probability of `id` in row `row`.
     pub(super) fn probability(&self, row: usize, id: usize) -> Result<f32, Error> {
-        let tensor = self.trace.get(PROBABILITIES)?.tensor;
+        let tensor = self.probabilities()?;
         let width = tensor.shape().last().copied().unwrap_or(0);
         Ok(tensor.data().get(row * width + id).copied().unwrap_or(0.0))
     }
@@ -186,7 +193,7 @@ impl Telling<'_> {
 }
 
 /// The places of the largest numbers, as many as `most`, the largest first.
-pub(super) fn largest(row: &[f32], most: usize) -> Vec<usize> {
+pub(crate) fn largest(row: &[f32], most: usize) -> Vec<usize> {
     let rank = |a: &usize, b: &usize| row[*b].total_cmp(&row[*a]).then(a.cmp(b));
     let mut places: Vec<usize> = (0..row.len()).collect();
     let most = most.min(row.len());

@@ -4,7 +4,7 @@
 //! but which numbers are the largest. Every formula is made from the operation that ran ([`crate::equation`]).
 
 mod ending;
-mod place;
+pub(crate) mod place;
 mod select;
 mod summary;
 
@@ -21,6 +21,7 @@ use crate::names::Path;
 use crate::trace::PROBABILITIES;
 use crate::{Error, Fact, Labels, Layout, Likely, Shown, Step, Style, Text, Trace, Walkthrough, Words};
 
+pub(crate) use ending::largest;
 pub use select::Detail;
 pub use summary::{Candidate, Choice, Look, Seen, Summary, Token};
 
@@ -78,9 +79,9 @@ pub enum Ending<'t> {
 }
 
 /// A run and what is needed to tell it.
-struct Telling<'t> {
+pub(crate) struct Telling<'t> {
     tour: &'t Tour<'t>,
-    trace: Trace,
+    pub trace: Trace,
     words: Words,
 }
 
@@ -90,6 +91,17 @@ impl Tour<'_> {
     /// # Errors
     /// If the model cannot run, or lacks what was asked for: a layer, a head, a word.
     pub fn walk(&self, model: &Model, backend: &dyn Backend) -> Result<Walkthrough, Error> {
+        let telling = self.run(model, backend)?;
+        self.detail.check(&telling)?;
+        let steps = match self.detail {
+            Detail::Summary => Vec::new(),
+            Detail::Part { .. } | Detail::All => telling.steps()?,
+        };
+        Ok(Walkthrough { title: self.title(), summary: Some(telling.summary()?), steps })
+    }
+
+    /// Runs `model` over the text and what was written.
+    pub(crate) fn run(&self, model: &Model, backend: &dyn Backend) -> Result<Telling<'_>, Error> {
         let mut sequence = self.sequence.clone();
         if let Ending::Written { count, .. } = self.ending {
             if count >= sequence.target.len() {
@@ -106,13 +118,7 @@ impl Tour<'_> {
             target: self.names(&sequence.target),
             vocabulary: self.ending.vocabulary(),
         };
-        let telling = Telling { tour: self, trace, words };
-        self.detail.check(&telling)?;
-        let steps = match self.detail {
-            Detail::Summary => Vec::new(),
-            Detail::Part { .. } | Detail::All => telling.steps()?,
-        };
-        Ok(Walkthrough { title: self.title(), summary: Some(telling.summary()?), steps })
+        Ok(Telling { tour: self, trace, words })
     }
 
     fn title(&self) -> Text {
@@ -149,7 +155,7 @@ impl Ending<'_> {
     }
 
     /// What the scores of the head mean.
-    fn likely(&self) -> Likely {
+    pub(crate) fn likely(&self) -> Likely {
         match self {
             Self::Written { .. } | Self::Blanks { .. } => Likely::Softmax,
             Self::Classes { likely, .. } | Self::Tags { likely, .. } => *likely,
@@ -158,12 +164,19 @@ impl Ending<'_> {
     }
 
     /// What the head scores, where it is few enough to be shown.
-    fn vocabulary(&self) -> Vec<String> {
+    pub(crate) fn vocabulary(&self) -> Vec<String> {
         match self {
             Self::Classes { names, .. } | Self::Tags { names, .. } => names.to_vec(),
             Self::Span { .. } => ["s", "e"].map(str::to_owned).into(),
             Self::Written { .. } | Self::Blanks { .. } | Self::Rows => Vec::new(),
         }
+    }
+}
+
+impl<'t> Telling<'t> {
+    /// The text that is told.
+    pub(crate) fn tour(&self) -> &'t Tour<'t> {
+        self.tour
     }
 }
 
