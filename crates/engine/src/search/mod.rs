@@ -200,12 +200,12 @@ impl Search {
     pub fn step(&mut self, turn: &mut Turn<'_>, scores: Scores<'_>) -> Result<Next, String> {
         match (self, scores) {
             (Self::Walk(walk), Scores::Rows(rows)) => walk.step(turn, rows),
-            (Self::Walk(walk), Scores::Leaders(mut short)) => {
+            (Self::Walk(walk), Scores::Leaders(short)) => {
                 turn.watch(&mut *short.watched);
                 walk.step_short(turn, &short)
             }
             (Self::Beams(beams), Scores::Rows(rows)) => beams.step(turn, rows),
-            (Self::Beams(beams), Scores::Leaders(mut short)) => {
+            (Self::Beams(beams), Scores::Leaders(short)) => {
                 turn.watch(&mut *short.watched);
                 beams.step_short(turn, &short)
             }

@@ -37,9 +37,8 @@ impl Watched<'_> {
             _ => "groups",
         };
         let values = values(decoding);
-        let said = |(name, value): (&String, &Value)| Said {
-            name: option_name(name),
-            text: Text::same(value.as_str().map_or_else(|| value.to_string(), str::to_owned)),
+        let said = |(name, value): (&String, &Value)| {
+            Said { name: option_name(name), text: Text::same(self.spelled(name, value)) }
         };
         let (beams, lanes) = match search {
             "beams" => self.beams(),
@@ -54,6 +53,21 @@ impl Watched<'_> {
             steps: steps.collect(),
             beams,
             values,
+        }
+    }
+
+    /// The value of an option; tokens by their names.
+    fn spelled(&self, name: &str, value: &Value) -> String {
+        let ids = ["bad_words", "suppress", "begin_suppress", "forced_first", "forced_last"];
+        match value {
+            Value::Array(all) => {
+                all.iter().map(|one| self.spelled(name, one)).collect::<Vec<_>>().join(" · ")
+            }
+            Value::Number(id) if ids.contains(&name) => {
+                id.as_u64().map_or_else(|| id.to_string(), |id| (self.token)(id as u32))
+            }
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
         }
     }
 
