@@ -26,7 +26,7 @@ pub use bench::{Bench, Kind, Workload};
 pub use constraint::{Allowed, Constraint, Matcher};
 pub use decoding::{Decoding, Draft, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKENS, Problem, Sampling};
 pub use error::Error;
-pub use forward::{Asked, Forward, Output, Passes, Sequence};
+pub use forward::{Asked, Forward, Named, Output, Passes, Sequence};
 pub use generate::Generator;
 pub use request::{Event, Finish, Generated, Request, Room, Token};
 pub use search::{NOT_NUMBERS, Stopper};

@@ -6,6 +6,8 @@ use glassformer_graph::Backend;
 use glassformer_tasks::{Answer, Input, Problem, TextEncoder, TextGenerator, silent};
 use glassformer_tokens::{Encoding, Part, Special};
 
+use crate::why::asking::Asking;
+use crate::why::{Questions, Why};
 use crate::{Detail, Ending, Error, Likely, Tour, Walkthrough};
 
 /// The most tokens that are followed: nobody reads every number of a page.
@@ -39,10 +41,52 @@ impl Follow<'_> {
     /// # Errors
     /// If the text is too long or cannot be read, or the model cannot run.
     pub fn written(&self, generator: &TextGenerator, backend: &dyn Backend) -> Result<Followed, Error> {
-        if self.second.is_some() {
-            let what = "this model writes, and reads one text at a time";
-            return Err(Error::Pair { what, hint: "give one text" });
-        }
+        let model = &generator.checkpoint().model;
+        let (walkthrough, goes_on) = self.writing(generator, |tour| tour.walk(model, backend))?;
+        Ok(Followed { walkthrough, goes_on })
+    }
+
+    /// What `generator` makes of the text, and why: the answers to `questions`, and how many tokens were written where the answer goes on.
+    ///
+    /// # Errors
+    /// As [`Follow::written`], and where a question cannot be answered.
+    pub fn why_written(
+        &self,
+        generator: &TextGenerator,
+        backend: &dyn Backend,
+        questions: &Questions,
+    ) -> Result<(Why, Option<usize>), Error> {
+        let model = &generator.checkpoint().model;
+        let tokenizer = generator.tokenizer();
+        let encode = |text: &str| -> Result<Vec<u32>, Error> {
+            let ids = tokenizer.encode(text, Special::Add).map_err(glassformer_tasks::Error::from)?.ids;
+            short(ids.len())?;
+            Ok(ids)
+        };
+        self.writing(generator, |tour| {
+            // Another text is read where this one is: what was written stays.
+            let other = |text: &str, second: Option<&str>| -> Result<Sequence, Error> {
+                one(second)?;
+                let ids = encode(text)?;
+                let read = tour.read();
+                Ok(if generator.reads_source() {
+                    Sequence { source: ids, ..read }
+                } else {
+                    Sequence { target: ids, ..read }
+                })
+            };
+            let asking = Asking { tour, model, backend, tokenizer, others: &other };
+            asking.ask(questions)
+        })
+    }
+
+    /// What `generator` writes, told by `tell`.
+    fn writing<T>(
+        &self,
+        generator: &TextGenerator,
+        tell: impl FnOnce(&Tour<'_>) -> Result<T, Error>,
+    ) -> Result<(T, Option<usize>), Error> {
+        one(self.second)?;
         let read = generator
             .tokenizer()
             .encode(self.text, Special::Add)
@@ -74,8 +118,7 @@ impl Follow<'_> {
             token: &|id| generator.tokenizer().readable(id),
             detail: self.detail,
         };
-        let walkthrough = tour.walk(&generator.checkpoint().model, backend)?;
-        Ok(Followed { walkthrough, goes_on: goes_on.then_some(count) })
+        Ok((tell(&tour)?, goes_on.then_some(count)))
     }
 
     /// What `encoder` makes of the text: words for its blanks, a class, tags, the answer to a question, a vector.
@@ -83,6 +126,39 @@ impl Follow<'_> {
     /// # Errors
     /// If the text is too long or cannot be read, or the model cannot run.
     pub fn read(&self, encoder: &TextEncoder, backend: &dyn Backend) -> Result<Walkthrough, Error> {
+        let model = &encoder.checkpoint().model;
+        self.reading(encoder, |tour| tour.walk(model, backend))
+    }
+
+    /// What `encoder` makes of the text, and why: the answers to `questions`.
+    ///
+    /// # Errors
+    /// As [`Follow::read`], and where a question cannot be answered.
+    pub fn why_read(
+        &self,
+        encoder: &TextEncoder,
+        backend: &dyn Backend,
+        questions: &Questions,
+    ) -> Result<Why, Error> {
+        let model = &encoder.checkpoint().model;
+        let other = |text: &str, second: Option<&str>| -> Result<Sequence, Error> {
+            let input = second.map_or(Input::One(text), |second| Input::Pair(text, second));
+            let (encoding, sequence) = encoder.read(input)?;
+            short(encoding.len())?;
+            Ok(sequence)
+        };
+        self.reading(encoder, |tour| {
+            let tokenizer = encoder.tokenizer();
+            Asking { tour, model, backend, tokenizer, others: &other }.ask(questions)
+        })
+    }
+
+    /// What `encoder` makes of the text, told by `tell`.
+    fn reading<T>(
+        &self,
+        encoder: &TextEncoder,
+        tell: impl FnOnce(&Tour<'_>) -> Result<T, Error>,
+    ) -> Result<T, Error> {
         let checkpoint = encoder.checkpoint();
         let input = match self.second {
             None if encoder.marks_answers() => {
@@ -120,7 +196,7 @@ impl Follow<'_> {
         };
         let token = |id| encoder.tokenizer().readable(id);
         let tour = Tour { text: &text, sequence, ending, token: &token, detail: self.detail };
-        tour.walk(&checkpoint.model, backend)
+        tell(&tour)
     }
 
     /// The first and the last token of the answer.
@@ -147,6 +223,15 @@ fn blanks(encoder: &TextEncoder, encoding: &Encoding) -> Vec<usize> {
         return blanks;
     }
     (0..encoding.len()).filter(|&at| !encoding.special[at]).collect()
+}
+
+/// Refuses a second text where one is read.
+fn one(second: Option<&str>) -> Result<(), Error> {
+    if second.is_some() {
+        let what = "this model writes, and reads one text at a time";
+        return Err(Error::Pair { what, hint: "give one text" });
+    }
+    Ok(())
 }
 
 fn short(tokens: usize) -> Result<(), Error> {

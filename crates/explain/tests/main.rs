@@ -3,4 +3,6 @@
 #[path = "replay/main.rs"]
 mod replay;
 mod tour;
+mod why;
+mod why_told;
 mod worked_example;

@@ -186,7 +186,7 @@ impl Telling<'_> {
 }
 
 /// The places of the largest numbers, as many as `most`, the largest first.
-pub(super) fn largest(row: &[f32], most: usize) -> Vec<usize> {
+pub(crate) fn largest(row: &[f32], most: usize) -> Vec<usize> {
     let rank = |a: &usize, b: &usize| row[*b].total_cmp(&row[*a]).then(a.cmp(b));
     let mut places: Vec<usize> = (0..row.len()).collect();
     let most = most.min(row.len());

@@ -21,6 +21,7 @@ use crate::names::Path;
 use crate::trace::PROBABILITIES;
 use crate::{Error, Fact, Labels, Layout, Likely, Shown, Step, Style, Text, Trace, Walkthrough, Words};
 
+pub(crate) use ending::largest;
 pub use select::Detail;
 pub use summary::{Candidate, Choice, Look, Seen, Summary, Token};
 
@@ -90,16 +91,12 @@ impl Tour<'_> {
     /// # Errors
     /// If the model cannot run, or lacks what was asked for: a layer, a head, a word.
     pub fn walk(&self, model: &Model, backend: &dyn Backend) -> Result<Walkthrough, Error> {
-        let mut sequence = self.sequence.clone();
-        if let Ending::Written { count, .. } = self.ending {
-            if count >= sequence.target.len() {
-                return Err(Error::Written { written: count, target: sequence.target.len() });
-            }
-            if count > 0 {
-                // The last token was written and never read.
-                sequence.target.pop();
-            }
+        if let Ending::Written { count, .. } = self.ending
+            && count >= self.sequence.target.len()
+        {
+            return Err(Error::Written { written: count, target: self.sequence.target.len() });
         }
+        let sequence = self.read();
         let trace = Trace::likely(model, backend, &sequence, self.ending.likely())?;
         let words = Words {
             source: self.names(&sequence.source),
@@ -115,7 +112,16 @@ impl Tour<'_> {
         Ok(Walkthrough { title: self.title(), summary: Some(telling.summary()?), steps })
     }
 
-    fn title(&self) -> Text {
+    /// What the model read: the last token was written and never read.
+    pub(crate) fn read(&self) -> Sequence {
+        let mut sequence = self.sequence.clone();
+        if self.ending.count() > 0 {
+            sequence.target.pop();
+        }
+        sequence
+    }
+
+    pub(crate) fn title(&self) -> Text {
         match self.ending {
             Ending::Written { answer, .. } => Text::same(format!("“{}” → “{answer}”", self.text)),
             Ending::Blanks { .. }
@@ -126,18 +132,18 @@ impl Tour<'_> {
         }
     }
 
-    fn name(&self, id: u32) -> String {
+    pub(crate) fn name(&self, id: u32) -> String {
         (self.token)(id)
     }
 
-    fn names(&self, ids: &[u32]) -> Vec<String> {
+    pub(crate) fn names(&self, ids: &[u32]) -> Vec<String> {
         ids.iter().map(|&id| self.name(id)).collect()
     }
 }
 
 impl Ending<'_> {
     /// How many tokens were written.
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self {
             Self::Written { count, .. } => *count,
             Self::Blanks { .. }
@@ -149,7 +155,7 @@ impl Ending<'_> {
     }
 
     /// What the scores of the head mean.
-    fn likely(&self) -> Likely {
+    pub(crate) fn likely(&self) -> Likely {
         match self {
             Self::Written { .. } | Self::Blanks { .. } => Likely::Softmax,
             Self::Classes { likely, .. } | Self::Tags { likely, .. } => *likely,
@@ -158,7 +164,7 @@ impl Ending<'_> {
     }
 
     /// What the head scores, where it is few enough to be shown.
-    fn vocabulary(&self) -> Vec<String> {
+    pub(crate) fn vocabulary(&self) -> Vec<String> {
         match self {
             Self::Classes { names, .. } | Self::Tags { names, .. } => names.to_vec(),
             Self::Span { .. } => ["s", "e"].map(str::to_owned).into(),
