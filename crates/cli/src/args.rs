@@ -27,7 +27,7 @@ use crate::texts::Texts;
 
 pub use bench::{Bench, Workload};
 pub use decode::Decode;
-pub use explain::{Explain, Language, Level};
+pub use explain::{Ablate, Explain, Gradients, Language, Level, With};
 pub use form::Formed;
 pub use hub::{List, Pull, Remove};
 pub use model::{Named, Subject};

@@ -259,6 +259,15 @@ impl From<explain::Error> for Failure {
             explain::Error::Detail { what, there, .. } => {
                 Self::new(error.to_string(), format!("give --{what} a number from 1 to {there}"))
             }
+            explain::Error::Why { .. } => {
+                Self::new(error.to_string(), "ask about something else; `explain --help` lists questions")
+            }
+            explain::Error::Edits { .. } => {
+                Self::new(error.to_string(), "docs/asking-why.md says what edits can be")
+            }
+            explain::Error::NoTensor { .. } => {
+                Self::new(error.to_string(), "`explain --json --full` has the names of all values")
+            }
             error => Self::new(error.to_string(), FAULT),
         }
     }

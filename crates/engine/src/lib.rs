@@ -27,7 +27,7 @@ pub use bench::{Bench, Kind, Workload};
 pub use constraint::{Allowed, Constraint, Matcher};
 pub use decoding::{Decoding, Draft, EarlyStopping, LONGEST, MOST_BEAMS, NEW_TOKENS, Problem, Sampling};
 pub use error::Error;
-pub use forward::{Asked, Forward, Output, Passes, Sequence};
+pub use forward::{Asked, Forward, Named, Output, Passes, Sequence};
 pub use generate::Generator;
 pub use observe::{Continuation, Ended, Observed, Observer, Stage};
 pub use request::{Event, Finish, Generated, Request, Room, Token};

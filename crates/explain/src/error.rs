@@ -36,6 +36,18 @@ pub enum Error {
         /// What to do.
         hint: &'static str,
     },
+    /// A question about a run that it cannot answer.
+    #[error("{what}")]
+    Why {
+        /// What is wrong.
+        what: String,
+    },
+    /// Edits that cannot be read.
+    #[error("the edits cannot be read: {why}")]
+    Edits {
+        /// What is wrong.
+        why: String,
+    },
     /// A tensor that the run did not make.
     #[error("the run has no tensor named {name:?}; the nearest is {nearest:?}")]
     NoTensor {

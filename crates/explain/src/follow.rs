@@ -6,6 +6,8 @@ use glassformer_graph::Backend;
 use glassformer_tasks::{Answer, Generate, Input, Problem, TextEncoder, TextGenerator, silent};
 use glassformer_tokens::{Encoding, Part, Special};
 
+use crate::why::asking::Asking;
+use crate::why::{Questions, Why};
 use crate::{Detail, Ending, Error, Likely, Tour, Walkthrough};
 
 /// The most tokens that are followed: nobody reads every number of a page.
@@ -86,6 +88,52 @@ impl Follow<'_> {
         options: &Generate,
         backend: &dyn Backend,
     ) -> Result<Followed, Error> {
+        let model = &generator.checkpoint().model;
+        let (walkthrough, goes_on) = self.writing((generator, options), |tour| tour.walk(model, backend))?;
+        Ok(Followed { walkthrough, goes_on })
+    }
+
+    /// What `generator` makes of the text by `options`, and why: the answers to `questions`, and how many tokens were written where the
+    /// answer goes on.
+    ///
+    /// # Errors
+    /// As [`Follow::written`], and where a question cannot be answered.
+    pub fn why_written(
+        &self,
+        (generator, options): (&TextGenerator, &Generate),
+        backend: &dyn Backend,
+        questions: &Questions,
+    ) -> Result<(Why, Option<usize>), Error> {
+        let model = &generator.checkpoint().model;
+        let tokenizer = generator.tokenizer();
+        let encode = |text: &str| -> Result<Vec<u32>, Error> {
+            let ids = tokenizer.encode(text, Special::Add).map_err(glassformer_tasks::Error::from)?.ids;
+            short(ids.len())?;
+            Ok(ids)
+        };
+        self.writing((generator, options), |tour| {
+            // Another text is read where this one is: what was written stays.
+            let other = |text: &str, second: Option<&str>| -> Result<Sequence, Error> {
+                one(second)?;
+                let ids = encode(text)?;
+                let read = tour.read();
+                Ok(if generator.reads_source() {
+                    Sequence { source: ids, ..read }
+                } else {
+                    Sequence { target: ids, ..read }
+                })
+            };
+            let asking = Asking { tour, model, backend, tokenizer, others: &other };
+            asking.ask(questions)
+        })
+    }
+
+    /// What `generator` writes by `options`, told by `tell`.
+    fn writing<T>(
+        &self,
+        (generator, options): (&TextGenerator, &Generate),
+        tell: impl FnOnce(&Tour<'_>) -> Result<T, Error>,
+    ) -> Result<(T, Option<usize>), Error> {
         let WrittenText { sequence, ids, text, goes_on, .. } = self.write(generator, options)?;
         let count = ids.len();
         let ending = Ending::Written { answer: text.trim(), count, beams: options.decoding.beams };
@@ -96,16 +144,12 @@ impl Follow<'_> {
             token: &|id| generator.tokenizer().readable(id),
             detail: self.detail,
         };
-        let walkthrough = tour.walk(&generator.checkpoint().model, backend)?;
-        Ok(Followed { walkthrough, goes_on: goes_on.then_some(count) })
+        Ok((tell(&tour)?, goes_on.then_some(count)))
     }
 
     /// Lets `generator` write.
     pub(crate) fn write(&self, generator: &TextGenerator, options: &Generate) -> Result<WrittenText, Error> {
-        if self.second.is_some() {
-            let what = "this model writes, and reads one text at a time";
-            return Err(Error::Pair { what, hint: "give one text" });
-        }
+        one(self.second)?;
         let encoding =
             generator.tokenizer().encode(self.text, Special::Add).map_err(glassformer_tasks::Error::from)?;
         short(encoding.len())?;
@@ -134,6 +178,30 @@ impl Follow<'_> {
         let (text, token) = (self.told_text(), |id| encoder.tokenizer().readable(id));
         let tour = Tour { text: &text, sequence, ending, token: &token, detail: self.detail };
         tour.walk(&encoder.checkpoint().model, backend)
+    }
+
+    /// What `encoder` makes of the text, and why: the answers to `questions`.
+    ///
+    /// # Errors
+    /// As [`Follow::read`], and where a question cannot be answered.
+    pub fn why_read(
+        &self,
+        encoder: &TextEncoder,
+        backend: &dyn Backend,
+        questions: &Questions,
+    ) -> Result<Why, Error> {
+        let model = &encoder.checkpoint().model;
+        let other = |text: &str, second: Option<&str>| -> Result<Sequence, Error> {
+            let input = second.map_or(Input::One(text), |second| Input::Pair(text, second));
+            let (encoding, sequence) = encoder.read(input)?;
+            short(encoding.len())?;
+            Ok(sequence)
+        };
+        let ReadText { sequence, ending, .. } = self.reading(encoder)?;
+        let (text, tokenizer) = (self.told_text(), encoder.tokenizer());
+        let token = |id| tokenizer.readable(id);
+        let tour = &Tour { text: &text, sequence, ending, token: &token, detail: self.detail };
+        Asking { tour, model, backend, tokenizer, others: &other }.ask(questions)
     }
 
     /// The text, or both of a pair, as it is told.
@@ -204,6 +272,15 @@ fn blanks(encoder: &TextEncoder, encoding: &Encoding) -> Vec<usize> {
         return blanks;
     }
     (0..encoding.len()).filter(|&at| !encoding.special[at]).collect()
+}
+
+/// Refuses a second text where one is read.
+fn one(second: Option<&str>) -> Result<(), Error> {
+    if second.is_some() {
+        let what = "this model writes, and reads one text at a time";
+        return Err(Error::Pair { what, hint: "give one text" });
+    }
+    Ok(())
 }
 
 fn short(tokens: usize) -> Result<(), Error> {

@@ -33,6 +33,7 @@ mod tour;
 mod trace;
 mod verify;
 mod walkthrough;
+pub mod why;
 pub mod worked_example;
 
 pub use claim::{Claim, Judged, OwnPlace, OwnTruth, Place, Relation, Verdict};

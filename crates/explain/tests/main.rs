@@ -4,4 +4,6 @@ mod record;
 #[path = "replay/main.rs"]
 mod replay;
 mod tour;
+mod why;
+mod why_told;
 mod worked_example;

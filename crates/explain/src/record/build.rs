@@ -10,6 +10,7 @@ use glassformer_tasks::{Generate, TextEncoder, TextGenerator};
 use glassformer_tokens::SpecialText;
 
 use super::answer::answer;
+use super::asked::{Asked, asked};
 use super::decode::Watched;
 use super::watch::{Watch, fingerprint};
 use super::{
@@ -101,7 +102,7 @@ impl Follow<'_> {
                 at: None,
             });
         }
-        let mut recording = telling.record((about, &generator.checkpoint().kind), level)?;
+        let mut recording = telling.record(backend, (about, &generator.checkpoint().kind), level)?;
         let record = &mut recording.record;
         (record.answer.text, record.answer.finish) = (Some(text.clone()), Some(ended(finish).to_owned()));
         record.input = self.input();
@@ -132,7 +133,7 @@ impl Follow<'_> {
         let text = self.told_text();
         let tour = Tour { text: &text, sequence, ending, token: &token, detail: Detail::Summary };
         let telling = tour.run(&encoder.checkpoint().model, backend)?;
-        let mut recording = telling.record((about, &encoder.checkpoint().kind), level)?;
+        let mut recording = telling.record(backend, (about, &encoder.checkpoint().kind), level)?;
         let all = tokens::read(encoder.tokenizer(), &encoding);
         let record = &mut recording.record;
         let shifted: Vec<_> =
@@ -166,7 +167,7 @@ impl Tour<'_> {
         backend: &dyn Backend,
         (about, level): (&About, Level),
     ) -> Result<Recording, Error> {
-        let mut recording = self.run(model, backend)?.record((about, ""), level)?;
+        let mut recording = self.run(model, backend)?.record(backend, (about, ""), level)?;
         recording.check(model);
         Ok(recording)
     }
@@ -174,8 +175,17 @@ impl Tour<'_> {
 
 impl Telling<'_> {
     /// All that every kind of text has.
-    fn record(self, (about, kind): (&About, &str), level: Level) -> Result<Recording, Error> {
+    fn record(
+        self,
+        backend: &dyn Backend,
+        (about, kind): (&About, &str),
+        level: Level,
+    ) -> Result<Recording, Error> {
         let summary = self.summary()?;
+        let asked = match level {
+            Level::Summary => Asked::default(),
+            Level::Steps | Level::Full => asked(&self, backend)?,
+        };
         let tour = self.tour();
         let (likely, answer) = (tour.ending.likely(), answer(&tour.ending, summary));
         let trace = self.trace;
@@ -208,9 +218,9 @@ impl Telling<'_> {
             steps,
             tensors,
             decode: None,
-            lens: serde_json::Value::Null,
-            attention: serde_json::json!({ "heads": [] }),
-            alignment: serde_json::Value::Null,
+            lens: asked.lens,
+            attention: serde_json::json!({ "heads": asked.heads }),
+            alignment: asked.alignment,
             timings: Timings::default(),
             checks: Vec::new(),
             edits: Vec::new(),

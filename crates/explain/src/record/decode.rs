@@ -37,8 +37,9 @@ impl Watched<'_> {
             _ => "groups",
         };
         let values = values(decoding);
-        let said = |(name, value): (&String, &Value)| {
-            Said { name: option_name(name), text: Text::same(self.spelled(name, value)) }
+        let said = |(name, value): (&String, &Value)| Said {
+            name: option_name(name),
+            text: Text::same(self.spelled(name, value)),
         };
         let (beams, lanes) = match search {
             "beams" => self.beams(),

@@ -6,6 +6,7 @@
 
 mod alias;
 mod answer;
+mod asked;
 mod build;
 mod decode;
 mod files;

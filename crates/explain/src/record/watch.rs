@@ -4,6 +4,8 @@ use std::sync::{Mutex, PoisonError};
 
 use glassformer_engine::{Continuation, Observed, Observer, Stage};
 
+use crate::tour::largest;
+
 /// How many candidates of a token are kept.
 pub(super) const SHOWN: usize = 20;
 
@@ -96,7 +98,7 @@ impl Seen {
         let rows = std::mem::take(&mut self.rows);
         let digest = |(lane, stages): (usize, Vec<(Stage, Vec<f32>)>)| {
             let Some((_, raw)) = stages.first() else { return Digest::default() };
-            let mut ids = likeliest(raw);
+            let mut ids: Vec<u32> = largest(raw, SHOWN).into_iter().map(|id| id as u32).collect();
             let own = asked.iter().filter(|(place, _)| *place == lane).map(|(_, token)| *token);
             for token in own {
                 if !ids.contains(&token) && (token as usize) < raw.len() {
@@ -115,21 +117,6 @@ impl Seen {
         };
         rows.into_iter().enumerate().map(digest).collect()
     }
-}
-
-/// The tokens with the largest scores, the largest first; of equal ones the first.
-fn likeliest(row: &[f32]) -> Vec<u32> {
-    let mut best: Vec<(f32, u32)> = Vec::with_capacity(SHOWN + 1);
-    let mut bound = f32::NEG_INFINITY;
-    for (id, &score) in (0..).zip(row) {
-        if score > bound || best.len() < SHOWN {
-            let at = best.partition_point(|&(other, _)| other >= score);
-            best.insert(at, (score, id));
-            best.truncate(SHOWN);
-            bound = best.last().filter(|_| best.len() == SHOWN).map_or(f32::NEG_INFINITY, |last| last.0);
-        }
-    }
-    best.into_iter().map(|(_, id)| id).collect()
 }
 
 /// The rank of `id` among all scores, counted from 1; of equal ones the first comes first.

@@ -192,15 +192,17 @@ impl Telling<'_> {
     }
 }
 
-/// The places of the largest numbers, as many as `most`, the largest first.
+/// The places of the largest numbers, as many as `most`, the largest first; of equal ones the first.
 pub(crate) fn largest(row: &[f32], most: usize) -> Vec<usize> {
-    let rank = |a: &usize, b: &usize| row[*b].total_cmp(&row[*a]).then(a.cmp(b));
-    let mut places: Vec<usize> = (0..row.len()).collect();
     let most = most.min(row.len());
-    if most > 0 && most < row.len() {
-        places.select_nth_unstable_by(most - 1, rank);
+    let mut best: Vec<(f32, usize)> = Vec::with_capacity(most + 1);
+    for (place, &number) in row.iter().enumerate() {
+        if best.len() == most && best.last().is_none_or(|last| number.total_cmp(&last.0).is_le()) {
+            continue;
+        }
+        let at = best.partition_point(|(other, _)| other.total_cmp(&number).is_ge());
+        best.insert(at, (number, place));
+        best.truncate(most);
     }
-    places.truncate(most);
-    places.sort_by(rank);
-    places
+    best.into_iter().map(|(_, place)| place).collect()
 }

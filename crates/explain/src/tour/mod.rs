@@ -102,16 +102,12 @@ impl Tour<'_> {
 
     /// Runs `model` over the text and what was written.
     pub(crate) fn run(&self, model: &Model, backend: &dyn Backend) -> Result<Telling<'_>, Error> {
-        let mut sequence = self.sequence.clone();
-        if let Ending::Written { count, .. } = self.ending {
-            if count >= sequence.target.len() {
-                return Err(Error::Written { written: count, target: sequence.target.len() });
-            }
-            if count > 0 {
-                // The last token was written and never read.
-                sequence.target.pop();
-            }
+        if let Ending::Written { count, .. } = self.ending
+            && count >= self.sequence.target.len()
+        {
+            return Err(Error::Written { written: count, target: self.sequence.target.len() });
         }
+        let sequence = self.read();
         let trace = Trace::likely(model, backend, &sequence, self.ending.likely())?;
         let words = Words {
             source: self.names(&sequence.source),
@@ -121,7 +117,16 @@ impl Tour<'_> {
         Ok(Telling { tour: self, trace, words })
     }
 
-    fn title(&self) -> Text {
+    /// What the model read: the last token was written and never read.
+    pub(crate) fn read(&self) -> Sequence {
+        let mut sequence = self.sequence.clone();
+        if self.ending.count() > 0 {
+            sequence.target.pop();
+        }
+        sequence
+    }
+
+    pub(crate) fn title(&self) -> Text {
         match self.ending {
             Ending::Written { answer, .. } => Text::same(format!("“{}” → “{answer}”", self.text)),
             Ending::Blanks { .. }
@@ -132,18 +137,18 @@ impl Tour<'_> {
         }
     }
 
-    fn name(&self, id: u32) -> String {
+    pub(crate) fn name(&self, id: u32) -> String {
         (self.token)(id)
     }
 
-    fn names(&self, ids: &[u32]) -> Vec<String> {
+    pub(crate) fn names(&self, ids: &[u32]) -> Vec<String> {
         ids.iter().map(|&id| self.name(id)).collect()
     }
 }
 
 impl Ending<'_> {
     /// How many tokens were written.
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self {
             Self::Written { count, .. } => *count,
             Self::Blanks { .. }
@@ -338,7 +343,7 @@ impl Telling<'_> {
     }
 
     /// How many tokens of the target were given, before any was written.
-    fn given(&self) -> usize {
+    pub(crate) fn given(&self) -> usize {
         // The last token that was written is not read.
         let read = self.tour.ending.count().saturating_sub(1);
         self.trace.sequence().target.len() - read

@@ -191,7 +191,7 @@ fn close(said: &[f64], shown: &[f32]) -> Result<(), String> {
     Ok(())
 }
 
-pub fn fixtures() -> Vec<PathBuf> {
+pub(super) fn fixtures() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hf");
     let entries = std::fs::read_dir(folder).expect("the fixtures are in the repository");
     let mut cases: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be read").path()).collect();
@@ -200,12 +200,12 @@ pub fn fixtures() -> Vec<PathBuf> {
     cases
 }
 
-pub fn name(case: &Path) -> String {
+pub(super) fn name(case: &Path) -> String {
     case.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The checkpoint of a fixture with a sequence of a few tokens; nothing where it is not read yet.
-pub fn opened(case: &Path) -> Option<(Checkpoint, Sequence)> {
+pub(super) fn opened(case: &Path) -> Option<(Checkpoint, Sequence)> {
     let opened = if case.join("modules.json").exists() { open_for_embedding(case) } else { open(case) };
     let checkpoint = opened.ok()?;
     let golden = Weights::open(case.join("golden.safetensors")).expect("it opens");
