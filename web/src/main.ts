@@ -1,6 +1,6 @@
 import { mount } from 'svelte'
 import './app.css'
-import { Engine, inside } from './core/source'
+import { Engine, frozen, inside } from './core/source'
 import { Page } from './state.svelte'
 import App from './view/App.svelte'
 
@@ -14,7 +14,7 @@ const target = document.getElementById('page')
 try {
   page.open(inside(read), location.hash, navigator.languages)
 } catch (error) {
-  page.open({ trace: undefined, tensors: { get: () => undefined, load: () => Promise.resolve(undefined) }, document: undefined }, location.hash, navigator.languages)
+  page.open({ trace: undefined, tensors: frozen(undefined), document: undefined }, location.hash, navigator.languages)
   page.fault = { code: 'trace', message: error instanceof Error ? error.message : String(error) }
 }
 if (target) mount(App, { target, props: { page } })

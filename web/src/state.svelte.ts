@@ -4,7 +4,7 @@ import { type Palette, PALETTES } from './core/colour'
 import { type Key, type Lang, preferred, say, told } from './core/i18n'
 import { type Matrix, matrix } from './core/matrix'
 import { firstHead, ribbon } from './core/ribbon'
-import { Engine, type Held, type Inside, Refused, type Request, type Served, type Tensors, frozen } from './core/source'
+import { type Answers, Engine, type Held, type Inside, type Questions, Refused, type Request, type Served, type Tensors, frozen } from './core/source'
 import { type Attention, Faulty, type Manifest, type Step, type TensorInfo, type Text, attentions, tokensOf } from './core/trace'
 import { NOTHING, type Selection, read, write } from './core/url'
 import { type Why, why } from './core/why'
@@ -24,8 +24,8 @@ export class Page {
   help = $state(false)
   /** What is pointed at, apart from what is selected. */
   hover = $state<{ query: number; key: number } | undefined>(undefined)
-  /** The run before it was changed. */
-  before = $state.raw<Manifest | undefined>(undefined)
+  /** What the engine answered to questions about this run. */
+  answers = $state.raw<Answers | undefined>(undefined)
 
   readonly engine: Engine
   private tensors: Tensors = frozen(undefined)
@@ -69,14 +69,20 @@ export class Page {
     }
   }
 
-  /** Whether `name` can be had at all. */
-  has(name: string): boolean {
-    return this.live || this.tensors.get(name) !== undefined
+  /** Whether the engine was asked for `name` and does not have it. */
+  lacks(name: string): boolean {
+    void this.arrived
+    return this.tensors.lacks(name)
   }
 
   matrix(name: string, head = 0): Matrix | undefined {
     const held = this.held(name)
     return held && matrix(name, held.data, held.shape, head)
+  }
+
+  /** What the model is called: the last part of where it lies. */
+  get modelName(): string {
+    return this.trace?.model.name.split(/[\\/]/).findLast((part) => part !== '') ?? ''
   }
 
   /** What the places of an axis are called. */
@@ -127,7 +133,7 @@ export class Page {
     else if (step.layer !== null && choice?.key === `${step.part}.${step.sublayer}`) s.layer = step.layer
     const written = trace.decode?.steps ?? []
     if (!written.some((step) => step.t === s.t)) s.t = (written.find((step) => !this.isSpecial(step.chosen.text)) ?? written[0])?.t ?? 0
-    if (s.query < 0) s.query = written.find((step) => step.t === s.t)?.position ?? 0
+    if (s.query < 0) s.query = written.find((step) => step.t === s.t)?.position ?? this.ribbon?.below[0]?.row ?? 0
     if (s.cell && !this.infos.has(s.cell.tensor)) s.cell = null
   }
 
@@ -212,16 +218,31 @@ export class Page {
     await this.attempt(async () => {
       this.models = await this.engine.models()
       this.live = true
+      const { text, second, model } = this.selection
+      if (!this.trace && text !== '') await this.run({ text, ...(second ? { second } : {}), ...(model ? { model } : {}) }, true)
       if (this.document === undefined) this.document = await this.engine.document().catch(() => undefined)
     })
   }
 
-  async run(request: Request): Promise<void> {
+  /** Follows a text; `keeps` leaves the selection as an address had it. */
+  async run(request: Request, keeps = false): Promise<void> {
     await this.attempt(async () => {
       const trace = await this.engine.explain(request)
-      this.before = request.edits && request.edits.length > 0 ? (this.before ?? this.trace) : undefined
-      this.selection = { ...this.selection, step: '', cell: null, layer: -1, head: -1, query: -1, t: 0, attention: '' }
+      const { text, second = '', model = '' } = request
+      const fresh = keeps ? {} : { step: '', cell: null, layer: -1, head: -1, query: -1, t: 0, attention: '' }
+      this.selection = { ...this.selection, ...fresh, text, second, model }
+      this.answers = undefined
       this.show(trace, this.engine.tensors(trace, () => this.arrived++))
+    })
+  }
+
+  /** Asks why, of the run that is shown. */
+  async ask(questions: Questions): Promise<void> {
+    const { trace } = this
+    if (!trace) return
+    await this.attempt(async () => {
+      const { text, second } = trace.input
+      this.answers = await this.engine.why({ text, ...(second ? { second } : {}), ...(this.selection.model ? { model: this.selection.model } : {}), ...questions })
     })
   }
 

@@ -189,7 +189,7 @@ describe('traces', () => {
 
 describe('the address', () => {
   it('brings a selection back', () => {
-    const selection = { ...NOTHING, view: 'attention' as const, step: 'source.0.attend.probs', attention: 'target.cross', layer: 2, head: 5, query: 1, key: 0, t: 3, zoom: 6, cell: { tensor: 'a.b', index: [1, 2, 3] }, lang: 'zh' as const, theme: 'dark' as const }
+    const selection = { ...NOTHING, view: 'attention' as const, step: 'source.0.attend.probs', attention: 'target.cross', layer: 2, head: 5, query: 1, key: 0, t: 3, zoom: 6, text: 'a & 猫 #?', second: '', model: 'm', cell: { tensor: 'a.b', index: [1, 2, 3] }, lang: 'zh' as const, theme: 'dark' as const }
     expect({ ...NOTHING, ...read(`#${write(selection)}`) }).toEqual(selection)
   })
   it('that makes no sense selects nothing', () => {

@@ -116,7 +116,7 @@ describe.each(FAMILIES)('a run of an %s', (family) => {
     const bad: string[] = []
     // One family is looked at in both languages and themes; views of the others differ by what they hold.
     const settings = family === FAMILIES[0] ? ([['en', 'light'], ['zh', 'dark'], ['en', 'dark'], ['zh', 'light']] as const) : ([['en', 'light']] as const)
-    for (const view of VIEWS.filter((one) => one !== 'lab')) {
+    for (const view of VIEWS) {
       for (const [lang, theme] of settings) {
         await go(page, `view=${view}&lang=${lang}&theme=${theme}`)
         const found = await page.evaluate(async () => {
@@ -261,7 +261,7 @@ describe('the keyboard', () => {
 
   it('reaches everything that can be pressed', async () => {
     const { page } = await open(browser, pathToFileURL(real(FAMILIES[0] ?? '').html).href)
-    for (const view of VIEWS.filter((one) => one !== 'lab' && one !== 'model')) {
+    for (const view of VIEWS.filter((one) => one !== 'model')) {
       await go(page, `view=${view}`)
       const all = await page.evaluate(() => {
         ;(document.activeElement as HTMLElement | null)?.blur()
@@ -287,7 +287,7 @@ describe('the keyboard', () => {
 describe('small screens', () => {
   it.each([360, 390, 720])('%i pixels wide need no scrolling sideways', async (width) => {
     const { page } = await open(browser, pathToFileURL(real(FAMILIES[0] ?? '').html).href, { width, height: 844 })
-    for (const view of VIEWS.filter((one) => one !== 'lab')) {
+    for (const view of VIEWS) {
       for (const lang of ['en', 'zh']) {
         await go(page, `view=${view}&lang=${lang}`)
         expect(await page.evaluate(() => document.documentElement.scrollWidth), `${view} ${lang}`).toBeLessThanOrEqual(width)
@@ -303,7 +303,7 @@ describe('what cannot be trusted', () => {
     const run = real(FAMILIES[0] ?? '')
     const json = JSON.stringify({ ...run.trace, input: { text: hostile }, tokens: { source: run.trace.tokens.source.map((token) => ({ ...token, text: hostile })), target: run.trace.tokens.target.map((token) => ({ ...token, text: hostile })) }, formula: { unicode: hostile, mathml: `<math><mtext>a</mtext>${hostile}</math>` } })
     const { page, requests, faults } = await open(browser, file('hostile.html', put(html, json, Buffer.alloc(0))))
-    for (const view of VIEWS.filter((one) => one !== 'lab')) {
+    for (const view of VIEWS) {
       await go(page, `view=${view}`)
       expect(await page.locator('img, script:not([type])').count(), view).toBe(0)
       expect(await page.title()).toContain('</script>')

@@ -5,6 +5,10 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use glassformer_graph::Reference;
+
+use crate::record::JSON;
+use crate::{Error, Recording, json, worked_example};
 
 /// The page with nothing inside: it asks who serves it for runs.
 pub const PAGE: &str = include_str!("../page/index.html");
@@ -35,6 +39,24 @@ impl Page<'_> {
         }
         PAGE.replacen(PLACE, &data, 1)
     }
+}
+
+/// The page with `recording` and the worked example inside.
+///
+/// # Errors
+/// If the worked example does not run, or two tensors have one name.
+pub fn frozen(recording: &Recording) -> Result<String, Error> {
+    let (manifest, tensors, document) = (recording.json()?, recording.tensors()?, document()?);
+    Ok(Page { manifest: &manifest, tensors: &tensors, document: Some(&document) }.html())
+}
+
+/// The worked example, run and checked, as the page reads it.
+///
+/// # Errors
+/// If it does not run.
+pub fn document() -> Result<String, Error> {
+    let walkthrough = worked_example::walkthrough(&Reference)?;
+    json::render(&walkthrough).map_err(|error| Error::Trace { path: JSON.into(), why: error.to_string() })
 }
 
 /// What the page's script and style may do, as its `meta` element says it; for the header of a server.

@@ -2,7 +2,7 @@
 // nobody else.
 
 import { type Data, base64, floats, safetensors } from './safetensors'
-import { type Manifest, manifest } from './trace'
+import { type Guess, type Manifest, type Text, manifest } from './trace'
 
 export interface Held {
   shape: number[]
@@ -16,7 +16,41 @@ export interface Request {
   second?: string
   max_new_tokens?: number
   beams?: number
-  edits?: unknown[]
+}
+
+/** What is asked about a run. */
+export interface Questions {
+  edits?: Edit[]
+  attribute?: boolean
+  ablate?: 'heads' | 'sublayers'
+  gradients?: 'input' | 'integrated'
+  contrast?: string
+  place?: number
+}
+
+export interface Edit {
+  do: 'ablate_head'
+  side: string
+  sublayer: string
+  layer: number
+  head: number
+  with: 'zero' | 'mean'
+}
+
+interface Cell {
+  top: Guess[]
+  wanted?: Guess | null
+}
+
+/** What the engine answers. */
+export interface Answers {
+  effect?: { same_bits: boolean; largest: number; places: { row: number; before: Cell; after: Cell; divergence?: number | null }[] }
+  asked?: { place: Text; text: string; against_text?: string }
+  attribution?: { score: number; sum: number; parts: { value: string; wrote: string; sublayer?: string; layer?: number; head?: number; share: number }[] }
+  ablation?: { score: number; p: number; without: { part: string; sublayer: string; layer: number; head?: number | null; score: number; p: number }[] }
+  gradients?: { score: number; tokens: { part: string; token: number; text?: string; share: number }[] }
+  source: { id: number; text: string }[]
+  target: { id: number; text: string }[]
 }
 
 export interface Served {
@@ -42,12 +76,14 @@ export interface Tensors {
   get: (name: string) => Held | undefined
   /** What can be had. */
   load: (name: string) => Promise<Held | undefined>
+  /** What cannot. */
+  lacks: (name: string) => boolean
 }
 
 /** All tensors of a file. */
 export function frozen(buffer: ArrayBuffer | undefined): Tensors {
   const held = buffer === undefined ? new Map<string, Held>() : safetensors(buffer)
-  return { get: (name) => held.get(name), load: (name) => Promise.resolve(held.get(name)) }
+  return { get: (name) => held.get(name), load: (name) => Promise.resolve(held.get(name)), lacks: (name) => !held.has(name) }
 }
 
 /** The engine behind the page. */
@@ -87,6 +123,15 @@ export class Engine {
     return manifest(await response.json())
   }
 
+  async why(request: Request & Questions): Promise<Answers> {
+    const response = await this.fetch('/glass/why', {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify(request),
+    })
+    return (await response.json()) as Answers
+  }
+
   async document(): Promise<unknown> {
     return (await this.fetch('/glass/document')).json()
   }
@@ -95,6 +140,7 @@ export class Engine {
   tensors(trace: Manifest, arrived: () => void): Tensors {
     const held = new Map<string, Held>()
     const coming = new Map<string, Promise<Held | undefined>>()
+    const absent = new Set<string>()
     const shapes = new Map(trace.tensors.map((tensor) => [tensor.name, tensor.shape]))
     const load = async (name: string): Promise<Held | undefined> => {
       const shape = shapes.get(name)
@@ -113,10 +159,15 @@ export class Engine {
       load: (name) => {
         const known = held.get(name)
         if (known) return Promise.resolve(known)
-        const waiting = coming.get(name) ?? load(name).catch(() => undefined)
+        const missing = (): undefined => {
+          absent.add(name)
+          arrived()
+        }
+        const waiting = coming.get(name) ?? load(name).then((tensor) => tensor ?? missing(), missing)
         coming.set(name, waiting)
         return waiting
       },
+      lacks: (name) => absent.has(name),
     }
   }
 }

@@ -106,10 +106,27 @@ export interface HeadFacts {
   [statistic: string]: number | string | null
 }
 
+export interface Guess {
+  id: number
+  text?: string
+  logit: number
+  p: number
+  rank: number
+}
+
+/** What the head reads behind a sublayer, at each place. */
+export interface Reading {
+  value: string
+  layer: number | null
+  part: string
+  cells: { top: Guess[]; wanted?: Guess | null; entropy?: number | null }[]
+}
+
 export interface Lens {
   rows: string[]
-  top: (Candidate & { rank?: number | null })[][]
-  [more: string]: unknown
+  /** Which rows were read. */
+  places: number[]
+  readings: Reading[]
 }
 
 export interface Check {
@@ -162,7 +179,7 @@ export interface Manifest {
   decode?: Decode | null
   lens?: Lens | null
   attention?: { heads: HeadFacts[] } | null
-  alignment?: { best_head?: { layer: number; head: number } | null; hard?: [number, number][] } | null
+  alignment?: { best_head?: { layer: number; head: number; sublayer?: string } | null; hard?: [number, number][] } | null
   timings?: Record<string, number> | null
   checks?: Check[]
   edits?: unknown[]

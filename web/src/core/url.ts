@@ -1,6 +1,6 @@
 // What is selected, as the part of the address behind #. One selection drives all views, and its address brings it back.
 
-export const VIEWS = ['walk', 'attention', 'alignment', 'decoding', 'lens', 'graph', 'lab', 'model', 'costs', 'document'] as const
+export const VIEWS = ['walk', 'attention', 'alignment', 'decoding', 'lens', 'graph', 'why', 'lab', 'model', 'costs', 'document'] as const
 export type View = (typeof VIEWS)[number]
 
 export interface Selection {
@@ -19,6 +19,10 @@ export interface Selection {
   cell: { tensor: string; index: number[] } | null
   /** From 1, a black box, to 6, its numbers. */
   zoom: number
+  /** What is asked of an engine: a text, a second one, a model. A page with its run inside has none. */
+  text: string
+  second: string
+  model: string
   lang: 'en' | 'zh'
   theme: 'light' | 'dark' | 'auto'
 }
@@ -34,6 +38,9 @@ export const NOTHING: Selection = {
   t: 0,
   cell: null,
   zoom: 5,
+  text: '',
+  second: '',
+  model: '',
   lang: 'en',
   theme: 'auto',
 }
@@ -42,7 +49,7 @@ const isCount = (text: string | null): text is string => text !== null && /^\d{1
 
 export function write(selection: Selection): string {
   const fields = new URLSearchParams()
-  for (const name of ['view', 'step', 'attention', 'layer', 'head', 'query', 'key', 't', 'zoom', 'lang', 'theme'] as const) {
+  for (const name of ['view', 'step', 'attention', 'layer', 'head', 'query', 'key', 't', 'zoom', 'text', 'second', 'model', 'lang', 'theme'] as const) {
     const value = selection[name]
     if (value !== NOTHING[name] || name === 'lang') fields.set(name, String(value))
   }
@@ -56,7 +63,7 @@ export function read(hash: string): Partial<Selection> {
   const found: Partial<Selection> = {}
   const view = fields.get('view')
   if (VIEWS.includes(view as View)) found.view = view as View
-  for (const name of ['step', 'attention'] as const) {
+  for (const name of ['step', 'attention', 'text', 'second', 'model'] as const) {
     const value = fields.get(name)
     if (value !== null) found[name] = value
   }

@@ -16,6 +16,8 @@ Examples:
   glassformer explain --model FOLDER \"The cat [MASK] on the mat.\"
   glassformer explain --model FOLDER \"Where did it sit?\" \"It sat on the mat.\"
   glassformer explain --trace out \"The cat sat\"            a run as files, for Python and for pages
+  glassformer explain --open \"The cat sat\"                 in a browser, to look around and to change
+  glassformer explain --html cat.html \"The cat sat\"        the same as one file that opens anywhere
   glassformer explain --lens \"The cat sat\"                 what it would say after each sublayer
   glassformer explain --attribute --contrast 狗 \"The cat sat\"   why 猫 and not 狗
   glassformer explain --ablate heads \"The cat sat\"         what becomes of it without each head
@@ -35,7 +37,7 @@ pub struct Explain {
     pub second: Option<String>,
     /// The model: a folder, a .gguf file, or a name of a hub such as org/name; if not given, en-zh, the translator that is part of
     /// this program
-    #[arg(long, value_name = "MODEL", requires = "text")]
+    #[arg(long, value_name = "MODEL")]
     pub model: Option<PathBuf>,
     /// Every number of this layer, counted from 1
     #[arg(long, value_name = "N", requires = "text")]
@@ -54,8 +56,14 @@ pub struct Explain {
     /// replaced when all is written
     #[arg(long, value_name = "DIR", requires = "text", conflicts_with_all = ["layer", "head", "step", "full", "json", "lens", "attribute", "heads", "ablate", "gradients", "edit"])]
     pub trace: Option<PathBuf>,
-    /// How much a trace holds: how words were chosen; all values but scores of a large vocabulary; all values
-    #[arg(long, value_enum, default_value_t = Level::Steps, requires = "trace")]
+    /// Write the run to this file as a page, with everything inside it: it opens in any browser and sends nothing anywhere
+    #[arg(long, value_name = "FILE", requires = "text", conflicts_with_all = ["trace", "layer", "head", "step", "full", "json", "lens", "attribute", "heads", "ablate", "gradients", "edit"])]
+    pub html: Option<PathBuf>,
+    /// Show the run in a browser: serves the page on this machine until Ctrl-C
+    #[arg(long, conflicts_with_all = ["trace", "html", "layer", "head", "step", "full", "json", "lens", "attribute", "heads", "ablate", "gradients", "edit", "errata", "level"])]
+    pub open: bool,
+    /// How much a trace or a page holds: how words were chosen; all values but scores of a large vocabulary; all values
+    #[arg(long, value_enum, default_value_t = Level::Steps, requires = "text", conflicts_with_all = ["layer", "head", "step", "full", "json", "lens", "attribute", "heads", "ablate", "gradients", "edit"])]
     pub level: Level,
     /// What the model would say if it stopped after each sublayer (the logit lens)
     #[arg(long, requires = "text", conflicts_with_all = NUMBERS, help_heading = WHY)]

@@ -16,7 +16,8 @@ use glassformer::{Model, TextEncoder, TextGenerator, explain, families, tasks};
 use crate::args::{self, Explain, Level};
 use crate::console::{Console, language, result, width};
 use crate::failure::{self, Failure};
-use crate::staging::{Existing, Staging};
+use crate::staging::{self, Existing, Staging};
+use crate::verbs::glass;
 use crate::{load, pager};
 
 /// Steps of integrated gradients.
@@ -29,6 +30,16 @@ const MOST_TOKENS: usize = 256;
 pub fn run(args: &Explain, console: &Console) -> Result<(), Failure> {
     if let Some(folder) = &args.trace {
         return trace(args, folder, console);
+    }
+    if let Some(file) = &args.html {
+        return html(args, file, console);
+    }
+    if args.open {
+        return glass::open(args, console);
+    }
+    if let (None, Some(_)) = (&args.text, &args.model) {
+        let hint = "give a sentence; only --open needs none";
+        return Err(Failure::new("there is no text for the model", hint));
     }
     if let (Some(questions), Some(text)) = (questions(args)?, &args.text) {
         let why = ask(args, text, &questions, console)?;
@@ -190,7 +201,7 @@ fn followed<'t>(args: &'t Explain, text: &'t str, detail: Detail) -> Result<Foll
 fn options(args: &Explain, usual: &Generate, console: &Console) -> Result<Generate, Failure> {
     let mut options = usual.clone();
     args.decode.apply_for_one(&mut options.decoding, console)?;
-    if options.decoding.beams > 1 && args.trace.is_none() {
+    if options.decoding.beams > 1 && args.trace.is_none() && args.html.is_none() {
         options.decoding.max_new_tokens = usual.decoding.max_new_tokens;
     }
     options.decoding.returns = 1;
@@ -199,6 +210,25 @@ fn options(args: &Explain, usual: &Generate, console: &Console) -> Result<Genera
 
 /// Writes the run to `folder`.
 fn trace(args: &Explain, folder: &Path, console: &Console) -> Result<(), Failure> {
+    let recording = record(args, console)?;
+    let staging = Staging::begin(folder, Existing::Replace)?;
+    recording.save(staging.path()).map_err(|error| staging.told(&error.into()))?;
+    staging.finish()?;
+    console.note(&wrote(&recording, folder));
+    Ok(())
+}
+
+/// Writes the run to `file` as a page.
+fn html(args: &Explain, file: &Path, console: &Console) -> Result<(), Failure> {
+    let recording = record(args, console)?;
+    let page = explain::page::frozen(&recording)?;
+    staging::write(file, &page, Existing::Replace)?;
+    console.note(&wrote(&recording, file));
+    Ok(())
+}
+
+/// The run.
+fn record(args: &Explain, console: &Console) -> Result<Recording, Failure> {
     let text = args.text.as_deref().unwrap_or_default();
     let mut follow = followed(args, text, Detail::Summary)?;
     let start = Instant::now();
@@ -227,14 +257,10 @@ fn trace(args: &Explain, folder: &Path, console: &Console) -> Result<(), Failure
         }
         Opened::TextEncoder(encoder) => follow.record_read(encoder, &*backend, (&about, level))?,
     };
-    let staging = Staging::begin(folder, Existing::Replace)?;
-    recording.save(staging.path()).map_err(|error| staging.told(&error.into()))?;
-    staging.finish()?;
     if let Some(count) = recording.goes_on {
         console.note(&unfinished(count, spoken(args, console)));
     }
-    console.note(&wrote(&recording, folder));
-    Ok(())
+    Ok(recording)
 }
 
 /// What was written.

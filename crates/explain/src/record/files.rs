@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
-use glassformer_weights::{Weights, save};
+use glassformer_weights::{Weights, encode, save};
 use serde_json::Value;
 
 use super::{Record, Recording, SCHEMA};
@@ -40,6 +40,19 @@ impl Recording {
     pub fn json(&self) -> Result<String, Error> {
         let bad = |error: serde_json::Error| Error::Trace { path: JSON.into(), why: error.to_string() };
         serde_json::to_string(&self.record).map(|text| text + "\n").map_err(bad)
+    }
+
+    /// What [`Recording::save`] writes to `trace.safetensors`; nothing where no numbers are stored.
+    ///
+    /// # Errors
+    /// If two tensors have one name.
+    pub fn tensors(&self) -> Result<Vec<u8>, Error> {
+        if self.numbers.is_empty() {
+            return Ok(Vec::new());
+        }
+        let metadata = BTreeMap::from([("format".to_owned(), "glassformer-trace".to_owned())]);
+        let named = self.numbers.iter().map(|(name, tensor)| (name.as_str(), tensor));
+        Ok(encode(named, &metadata)?)
     }
 
     /// Reads what [`Recording::save`] wrote. Neither file is trusted: shapes, names and references must agree.
