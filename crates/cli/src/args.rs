@@ -27,7 +27,7 @@ use crate::texts::Texts;
 
 pub use bench::{Bench, Workload};
 pub use decode::Decode;
-pub use explain::{Explain, Language};
+pub use explain::{Ablate, Explain, Gradients, Language, Level, With};
 pub use form::Formed;
 pub use hub::{List, Pull, Remove};
 pub use model::{Named, Subject};
@@ -207,7 +207,7 @@ pub enum Verb {
     /// Run token ids through a model and write the resulting tensors to a file
     #[command(before_help = FORWARD)]
     Forward(Forward),
-    /// Compare a run with saved tensors, and name the first that differs
+    /// Compute a trace again, step by step, or compare a run with saved tensors, and name the first that differs
     #[command(before_help = show::VERIFY)]
     Verify(Verify),
     /// Measure how fast a model runs here, and how near that is to what the machine can do

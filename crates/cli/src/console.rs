@@ -106,7 +106,12 @@ impl Console {
             Color::Never => false,
             Color::Auto => terminal && !dumb && !set("NO_COLOR"),
         };
-        if wanted { Paint::Colour } else { Paint::Plain }
+        match (wanted, all_colours()) {
+            (true, true) => Paint::TrueColour,
+            (true, false) => Paint::Colour,
+            (false, _) if dumb => Paint::Ascii,
+            (false, _) => Paint::Plain,
+        }
     }
 
     /// How many threads compute.
@@ -152,7 +157,12 @@ impl Console {
     /// What runs the models where every bit is to be that of the weights, whatever they are stored in: unless the command itself says
     /// otherwise. Numbers that are checked do not depend on a configuration that was forgotten.
     pub fn exact_backend(&self) -> Arc<dyn Backend> {
-        self.device(if self.is_dtype_given() { self.asked(Precision::F32) } else { Precision::F32 })
+        self.device(self.exact_precision())
+    }
+
+    /// What [`Console::exact_backend`] computes in.
+    pub fn exact_precision(&self) -> Precision {
+        if self.is_dtype_given() { self.asked(Precision::F32) } else { Precision::F32 }
     }
 
     /// What trains models: `bf16` is what every weight is multiplied in, the head's too. The copy that learns is never rounded.
@@ -202,6 +212,12 @@ impl Console {
     }
 }
 
+/// Whether the terminal says that it shows more than 256 colours.
+fn all_colours() -> bool {
+    let said = |name: &str| std::env::var(name).unwrap_or_default().to_ascii_lowercase();
+    matches!(said("COLORTERM").as_str(), "truecolor" | "24bit") || said("TERM").ends_with("-direct")
+}
+
 /// Tells a failure where it is not known yet what the user wants of the terminal.
 pub fn fail_plainly(failure: &Failure) {
     write_failure("error:", failure, Paint::Plain);
@@ -209,8 +225,8 @@ pub fn fail_plainly(failure: &Failure) {
 
 fn write_failure(kind: &str, failure: &Failure, paint: Paint) {
     let (red, cyan, end) = match paint {
-        Paint::Colour => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
-        Paint::Plain => ("", "", ""),
+        Paint::Colour | Paint::TrueColour => ("\x1b[1;31m", "\x1b[36m", "\x1b[0m"),
+        Paint::Plain | Paint::Ascii => ("", "", ""),
     };
     let (message, hint) = (harmless(&failure.message), harmless(&failure.hint));
     let text = format!("{red}{kind}{end} {message}\n{cyan}hint:{end} {hint}\n");

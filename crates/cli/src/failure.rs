@@ -24,6 +24,8 @@ const FAULT: &str = "this is a fault of glassformer itself: please report it";
 
 const EXAMPLE: &str = "`glassformer formula --name original --notation toml` prints a formula that works";
 
+const TRACE: &str = "write the trace again: `glassformer explain --trace DIR TEXT`";
+
 const BELONGS: &str = "check that config.json belongs to these weights";
 
 /// Why a verb could not do its work.
@@ -249,11 +251,22 @@ impl From<explain::Error> for Failure {
                 Self::new(error.to_string(), format!("{limit} at most can be followed; give a sentence"))
             }
             explain::Error::Pair { hint, .. } => Self::new(error.to_string(), hint),
+            explain::Error::Weights(error) => error.into(),
+            explain::Error::Trace { .. } => Self::new(error.to_string(), TRACE),
             explain::Error::Detail { there: 0, what, .. } => {
                 Self::new(error.to_string(), format!("leave out --{what}: this model has none"))
             }
             explain::Error::Detail { what, there, .. } => {
                 Self::new(error.to_string(), format!("give --{what} a number from 1 to {there}"))
+            }
+            explain::Error::Why { .. } => {
+                Self::new(error.to_string(), "ask about something else; `explain --help` lists questions")
+            }
+            explain::Error::Edits { .. } => {
+                Self::new(error.to_string(), "docs/asking-why.md says what edits can be")
+            }
+            explain::Error::NoTensor { .. } => {
+                Self::new(error.to_string(), "`explain --json --full` has the names of all values")
             }
             error => Self::new(error.to_string(), FAULT),
         }

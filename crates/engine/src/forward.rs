@@ -120,7 +120,7 @@ impl Passes {
     pub fn run(&mut self, sequences: &[Sequence]) -> Result<&Forward, Error> {
         let mut given = Given::default();
         let mut batch = batch(self.model.formula(), sequences, &mut given)?;
-        batch.inputs = inputs(&self.graph, &given);
+        batch.inputs = inputs(&self.graph, &given, &[]);
         let need = Capacity::of(&batch);
         let prepared = match self.prepared.take() {
             Some(prepared) if prepared.capacity.covers(&need) => prepared,
@@ -148,12 +148,27 @@ struct Given {
     zeros: Vec<f32>,
 }
 
-/// The numbers of each input of `graph`, where it reads some.
-fn inputs<'g>(graph: &Graph, given: &'g Given) -> Vec<&'g [f32]> {
-    let of = |info: &ValueInfo| match info.shape.rows {
+/// The numbers of an input that a pass added to a graph.
+#[derive(Clone, Copy, Debug)]
+pub struct Named<'n> {
+    /// The input's name.
+    pub name: &'n str,
+    /// Its rows, those of all sequences one after the other.
+    pub numbers: &'n [f32],
+}
+
+/// The numbers of each input of `graph`, where it reads some: by its name, or else by what its rows are.
+fn inputs<'g>(graph: &Graph, given: &'g Given, named: &[Named<'g>]) -> Vec<&'g [f32]> {
+    let by_rows = |info: &ValueInfo| match info.shape.rows {
         Rows::Tokens(Side::Source) => &given.patches[..],
         Rows::Memory(Side::Target) => &given.zeros,
         _ => &[],
+    };
+    let of = |info: &ValueInfo| {
+        named
+            .iter()
+            .find(|named| named.name == info.name)
+            .map_or_else(|| by_rows(info), |named| named.numbers)
     };
     graph.leaves(Leaf::Input).map(|(_, info)| of(info)).collect()
 }
@@ -187,13 +202,40 @@ impl Forward {
         backend: &dyn Backend,
         sequences: &[Sequence],
     ) -> Result<Self, Error> {
+        Self::given(model, graph, backend, sequences, &[])
+    }
+
+    /// The same, where a pass added inputs to the graph: `named` has their numbers.
+    ///
+    /// # Errors
+    /// If weights, sequences or numbers do not fit.
+    pub fn given(
+        model: &Model,
+        graph: &Arc<Graph>,
+        backend: &dyn Backend,
+        sequences: &[Sequence],
+        named: &[Named<'_>],
+    ) -> Result<Self, Error> {
         let mut given = Given::default();
         let mut batch = batch(model.formula(), sequences, &mut given)?;
-        batch.inputs = inputs(graph, &given);
+        batch.inputs = inputs(graph, &given, named);
         let runner = backend.prepare(graph, model, &Capacity::of(&batch))?;
         let mut state = State::default();
         runner.run(&mut state, &batch)?;
         Ok(Self { runner, state, spans: [batch.source.spans, batch.target.spans] })
+    }
+
+    /// Runs again what was prepared for these sequences, or for more of them, with other numbers.
+    ///
+    /// # Errors
+    /// If there are more sequences than it was prepared for, or numbers do not fit.
+    pub fn again(&mut self, model: &Model, sequences: &[Sequence], named: &[Named<'_>]) -> Result<(), Error> {
+        let mut given = Given::default();
+        let mut batch = batch(model.formula(), sequences, &mut given)?;
+        batch.inputs = inputs(self.runner.graph(), &given, named);
+        self.runner.run(&mut self.state, &batch)?;
+        self.spans = [batch.source.spans, batch.target.spans];
+        Ok(())
     }
 
     /// Lowers and runs `model` over `sequences`, asking the head about every row.

@@ -190,8 +190,12 @@ impl Job {
     pub fn wanted(&self, most: usize) -> Wanted {
         let Self { number, begun: prompt, .. } = *self;
         // A form is followed from its first token on, which a draft does not begin with.
-        let request =
-            Request { prompt: self.lanes[0].tokens.clone(), constraint: None, ..self.request.clone() };
+        let request = Request {
+            prompt: self.lanes[0].tokens.clone(),
+            constraint: None,
+            observer: None,
+            ..self.request.clone()
+        };
         Wanted { number, request, prompt, most }
     }
 
@@ -281,7 +285,8 @@ impl Job {
             }
             Scores::Leaders(short) => (Scores::Leaders(short), &[]),
         };
-        let mut turn = Turn { rules, stopper: stopper.as_deref(), lanes, allowed, compared, scratch };
+        let (stopper, observer) = (stopper.as_deref(), self.request.observer.as_deref());
+        let mut turn = Turn { rules, stopper, lanes, allowed, compared, scratch, observer };
         let next = self.search.step(&mut turn, scores).map_err(failed)?;
         let told = next.told.into_iter();
         events.extend(told.map(|(sequence, token)| Event::Token { request: self.number, sequence, token }));

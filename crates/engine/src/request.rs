@@ -7,7 +7,7 @@ use glassformer_graph::PAGE;
 
 use crate::decoding::{LONGEST, MOST_BEAMS};
 use crate::forward::source_rows;
-use crate::{Constraint, Decoding, Error, Stopper};
+use crate::{Constraint, Decoding, Error, Observer, Stopper};
 
 /// How much can be under way at once. All memory for keys and values is decided here, before anything runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,6 +78,8 @@ pub struct Request {
     pub stopper: Option<Arc<dyn Stopper>>,
     /// The form that its texts must have.
     pub constraint: Option<Arc<dyn Constraint>>,
+    /// Who watches its search.
+    pub observer: Option<Arc<dyn Observer>>,
     /// Whose this is, if what is read for it may be kept: later requests of the same owner that begin alike need not read it again.
     pub owner: Option<u64>,
 }

@@ -466,8 +466,18 @@ impl Session {
         for drafted in 0..=draft.len() {
             let first = rows.start + drafted;
             let scores = if let Some(banned) = shorts.get(&(place, drafted)) {
+                self.scores.clear();
+                if self.running[place].request.observer.is_some() {
+                    let rows = first..first + lanes;
+                    self.scores.extend_from_slice(&self.prepared.step.read(
+                        &self.state,
+                        self.prepared.logits,
+                        rows,
+                    )?);
+                }
                 let (leaders, width) = (&self.leaders, self.prepared.limits.scores);
-                Scores::Leaders(Short { leaders, first, width, banned: banned.clone() })
+                let watched = &mut self.scores[..];
+                Scores::Leaders(Short { leaders, first, width, banned: banned.clone(), watched })
             } else {
                 let rows =
                     self.prepared.step.read(&self.state, self.prepared.logits, first..first + lanes)?;

@@ -6,4 +6,5 @@ mod constraints;
 mod crossing;
 mod drafts;
 mod kept;
+mod observe;
 mod sessions;

@@ -66,6 +66,12 @@ impl<'t> Equations<'t> {
         Self { graph, symbols: symbols(graph, given), lengths: trace.lengths() }
     }
 
+    /// What the value or weight `name` is called.
+    pub fn symbol(&self, name: &str) -> Option<&str> {
+        let value = self.graph.value(name).ok()?;
+        self.symbols.get(value.0).map(String::as_str)
+    }
+
     /// The formula of the value `name`, and the numbers that it needs and that stand nowhere else. Weights have none, and neither has
     /// what only passes on rows.
     pub fn equation(&self, name: &str) -> Option<(Equation, Vec<Given>)> {

@@ -1,5 +1,7 @@
 //! What can go wrong while showing a run.
 
+use std::path::PathBuf;
+
 use thiserror::Error;
 
 /// An error of tracing a run or of telling about it.
@@ -33,6 +35,18 @@ pub enum Error {
         what: &'static str,
         /// What to do.
         hint: &'static str,
+    },
+    /// A question about a run that it cannot answer.
+    #[error("{what}")]
+    Why {
+        /// What is wrong.
+        what: String,
+    },
+    /// Edits that cannot be read.
+    #[error("the edits cannot be read: {why}")]
+    Edits {
+        /// What is wrong.
+        why: String,
     },
     /// A tensor that the run did not make.
     #[error("the run has no tensor named {name:?}; the nearest is {nearest:?}")]
@@ -80,6 +94,17 @@ pub enum Error {
         /// What is wrong with it.
         why: String,
     },
+    /// A file of a trace that cannot be read, or says what cannot be.
+    #[error("{} {why}", path.display())]
+    Trace {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        why: String,
+    },
+    /// A file of numbers cannot be written or read.
+    #[error(transparent)]
+    Weights(#[from] glassformer_weights::Error),
     /// A file of a walkthrough's data says something that cannot be.
     #[error("{file}: {why}")]
     Data {

@@ -3,9 +3,11 @@
 use glassformer_engine::{Finish, Sequence};
 use glassformer_formula::Head;
 use glassformer_graph::Backend;
-use glassformer_tasks::{Answer, Input, Problem, TextEncoder, TextGenerator, silent};
+use glassformer_tasks::{Answer, Generate, Input, Problem, TextEncoder, TextGenerator, silent};
 use glassformer_tokens::{Encoding, Part, Special};
 
+use crate::why::asking::Asking;
+use crate::why::{Questions, Why};
 use crate::{Detail, Ending, Error, Likely, Tour, Walkthrough};
 
 /// The most tokens that are followed: nobody reads every number of a page.
@@ -33,49 +35,138 @@ pub struct Followed {
     pub goes_on: Option<usize>,
 }
 
+/// What was written of a text.
+pub(crate) struct WrittenText {
+    /// The text as tokens.
+    pub encoding: Encoding,
+    /// What was read and written.
+    pub sequence: Sequence,
+    /// How many tokens the target began with.
+    pub begun: usize,
+    /// The tokens that were written.
+    pub ids: Vec<u32>,
+    pub text: String,
+    pub score: Option<f32>,
+    pub finish: Finish,
+    pub goes_on: bool,
+}
+
+/// A text as a model reads it.
+pub(crate) struct ReadText<'r> {
+    pub encoding: Encoding,
+    pub sequence: Sequence,
+    pub ending: Ending<'r>,
+}
+
 impl Follow<'_> {
-    /// What `generator` makes of the text by its usual search, but without drawing, and every number on the way, as `backend` computes it.
-    ///
-    /// # Errors
-    /// If the text is too long or cannot be read, or the model cannot run.
-    pub fn written(&self, generator: &TextGenerator, backend: &dyn Backend) -> Result<Followed, Error> {
-        if self.second.is_some() {
-            let what = "this model writes, and reads one text at a time";
-            return Err(Error::Pair { what, hint: "give one text" });
-        }
-        let read = generator
-            .tokenizer()
-            .encode(self.text, Special::Add)
-            .map_err(glassformer_tasks::Error::from)?
-            .ids;
-        short(read.len())?;
+    /// How `generator` writes where it is followed: by its usual search, but without drawing.
+    pub fn usual(&self, generator: &TextGenerator) -> Generate {
         let mut options = generator.default_options();
         // Which beam is the best is known at the end alone. Of the most likely tokens the first ones are enough.
         if options.decoding.beams == 1 {
             options.decoding.max_new_tokens = Some(self.max_new_tokens);
         }
         (options.decoding.returns, options.decoding.sampling) = (1, None);
-        let mut written = generator.generate(&[self.text], &options, &mut silent)?.remove(0).remove(0);
-        let goes_on = written.finish == Finish::Length || written.ids.len() > self.max_new_tokens;
-        written.ids.truncate(self.max_new_tokens);
-        let count = written.ids.len();
-        let (source, mut target) = if generator.reads_source() {
-            (read, options.decoding.start.into_iter().collect())
-        } else {
-            (Vec::new(), read)
+        options
+    }
+
+    /// What `generator` makes of the text by its usual search, but without drawing, and every number on the way, as `backend` computes it.
+    ///
+    /// # Errors
+    /// If the text is too long or cannot be read, or the model cannot run.
+    pub fn written(&self, generator: &TextGenerator, backend: &dyn Backend) -> Result<Followed, Error> {
+        self.written_by(generator, &self.usual(generator), backend)
+    }
+
+    /// The same by `options`.
+    ///
+    /// # Errors
+    /// As [`Follow::written`].
+    pub fn written_by(
+        &self,
+        generator: &TextGenerator,
+        options: &Generate,
+        backend: &dyn Backend,
+    ) -> Result<Followed, Error> {
+        let model = &generator.checkpoint().model;
+        let (walkthrough, goes_on) = self.writing((generator, options), |tour| tour.walk(model, backend))?;
+        Ok(Followed { walkthrough, goes_on })
+    }
+
+    /// What `generator` makes of the text by `options`, and why: the answers to `questions`, and how many tokens were written where the
+    /// answer goes on.
+    ///
+    /// # Errors
+    /// As [`Follow::written`], and where a question cannot be answered.
+    pub fn why_written(
+        &self,
+        (generator, options): (&TextGenerator, &Generate),
+        backend: &dyn Backend,
+        questions: &Questions,
+    ) -> Result<(Why, Option<usize>), Error> {
+        let model = &generator.checkpoint().model;
+        let tokenizer = generator.tokenizer();
+        let encode = |text: &str| -> Result<Vec<u32>, Error> {
+            let ids = tokenizer.encode(text, Special::Add).map_err(glassformer_tasks::Error::from)?.ids;
+            short(ids.len())?;
+            Ok(ids)
         };
-        target.append(&mut written.ids);
-        let answer = written.text.trim();
-        let ending = Ending::Written { answer, count, beams: options.decoding.beams };
+        self.writing((generator, options), |tour| {
+            // Another text is read where this one is: what was written stays.
+            let other = |text: &str, second: Option<&str>| -> Result<Sequence, Error> {
+                one(second)?;
+                let ids = encode(text)?;
+                let read = tour.read();
+                Ok(if generator.reads_source() {
+                    Sequence { source: ids, ..read }
+                } else {
+                    Sequence { target: ids, ..read }
+                })
+            };
+            let asking = Asking { tour, model, backend, tokenizer, others: &other };
+            asking.ask(questions)
+        })
+    }
+
+    /// What `generator` writes by `options`, told by `tell`.
+    fn writing<T>(
+        &self,
+        (generator, options): (&TextGenerator, &Generate),
+        tell: impl FnOnce(&Tour<'_>) -> Result<T, Error>,
+    ) -> Result<(T, Option<usize>), Error> {
+        let WrittenText { sequence, ids, text, goes_on, .. } = self.write(generator, options)?;
+        let count = ids.len();
+        let ending = Ending::Written { answer: text.trim(), count, beams: options.decoding.beams };
         let tour = Tour {
             text: self.text,
-            sequence: Sequence { source, target, ..Sequence::default() },
+            sequence,
             ending,
             token: &|id| generator.tokenizer().readable(id),
             detail: self.detail,
         };
-        let walkthrough = tour.walk(&generator.checkpoint().model, backend)?;
-        Ok(Followed { walkthrough, goes_on: goes_on.then_some(count) })
+        Ok((tell(&tour)?, goes_on.then_some(count)))
+    }
+
+    /// Lets `generator` write.
+    pub(crate) fn write(&self, generator: &TextGenerator, options: &Generate) -> Result<WrittenText, Error> {
+        one(self.second)?;
+        let encoding =
+            generator.tokenizer().encode(self.text, Special::Add).map_err(glassformer_tasks::Error::from)?;
+        short(encoding.len())?;
+        let mut written = generator.generate(&[self.text], options, &mut silent)?.remove(0).remove(0);
+        let goes_on = written.finish == Finish::Length || written.ids.len() > self.max_new_tokens;
+        written.ids.truncate(self.max_new_tokens);
+        let ids = encoding.ids.clone();
+        let (source, mut target) = if generator.reads_source() {
+            (ids, options.decoding.start.into_iter().collect())
+        } else {
+            (Vec::new(), ids)
+        };
+        let begun = target.len();
+        target.extend(&written.ids);
+        let sequence = Sequence { source, target, ..Sequence::default() };
+        let (ids, text, score, finish) = (written.ids, written.text, written.score, written.finish);
+        Ok(WrittenText { encoding, sequence, begun, ids, text, score, finish, goes_on })
     }
 
     /// What `encoder` makes of the text: words for its blanks, a class, tags, the answer to a question, a vector.
@@ -83,6 +174,46 @@ impl Follow<'_> {
     /// # Errors
     /// If the text is too long or cannot be read, or the model cannot run.
     pub fn read(&self, encoder: &TextEncoder, backend: &dyn Backend) -> Result<Walkthrough, Error> {
+        let ReadText { sequence, ending, .. } = self.reading(encoder)?;
+        let (text, token) = (self.told_text(), |id| encoder.tokenizer().readable(id));
+        let tour = Tour { text: &text, sequence, ending, token: &token, detail: self.detail };
+        tour.walk(&encoder.checkpoint().model, backend)
+    }
+
+    /// What `encoder` makes of the text, and why: the answers to `questions`.
+    ///
+    /// # Errors
+    /// As [`Follow::read`], and where a question cannot be answered.
+    pub fn why_read(
+        &self,
+        encoder: &TextEncoder,
+        backend: &dyn Backend,
+        questions: &Questions,
+    ) -> Result<Why, Error> {
+        let model = &encoder.checkpoint().model;
+        let other = |text: &str, second: Option<&str>| -> Result<Sequence, Error> {
+            let input = second.map_or(Input::One(text), |second| Input::Pair(text, second));
+            let (encoding, sequence) = encoder.read(input)?;
+            short(encoding.len())?;
+            Ok(sequence)
+        };
+        let ReadText { sequence, ending, .. } = self.reading(encoder)?;
+        let (text, tokenizer) = (self.told_text(), encoder.tokenizer());
+        let token = |id| tokenizer.readable(id);
+        let tour = &Tour { text: &text, sequence, ending, token: &token, detail: self.detail };
+        Asking { tour, model, backend, tokenizer, others: &other }.ask(questions)
+    }
+
+    /// The text, or both of a pair, as it is told.
+    pub(crate) fn told_text(&self) -> String {
+        match self.second {
+            None => self.text.to_owned(),
+            Some(second) => format!("{}” + “{second}", self.text),
+        }
+    }
+
+    /// The text as `encoder` reads it, and what comes of it.
+    pub(crate) fn reading<'r>(&self, encoder: &'r TextEncoder) -> Result<ReadText<'r>, Error> {
         let checkpoint = encoder.checkpoint();
         let input = match self.second {
             None if encoder.marks_answers() => {
@@ -114,13 +245,7 @@ impl Follow<'_> {
             Head::Spans => Ending::Span { best: self.answer(encoder, &encoding)? },
             Head::Rows => Ending::Rows,
         };
-        let text = match self.second {
-            None => self.text.to_owned(),
-            Some(second) => format!("{}” + “{second}", self.text),
-        };
-        let token = |id| encoder.tokenizer().readable(id);
-        let tour = Tour { text: &text, sequence, ending, token: &token, detail: self.detail };
-        tour.walk(&checkpoint.model, backend)
+        Ok(ReadText { encoding, sequence, ending })
     }
 
     /// The first and the last token of the answer.
@@ -147,6 +272,15 @@ fn blanks(encoder: &TextEncoder, encoding: &Encoding) -> Vec<usize> {
         return blanks;
     }
     (0..encoding.len()).filter(|&at| !encoding.special[at]).collect()
+}
+
+/// Refuses a second text where one is read.
+fn one(second: Option<&str>) -> Result<(), Error> {
+    if second.is_some() {
+        let what = "this model writes, and reads one text at a time";
+        return Err(Error::Pair { what, hint: "give one text" });
+    }
+    Ok(())
 }
 
 fn short(tokens: usize) -> Result<(), Error> {

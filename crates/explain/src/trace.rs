@@ -3,7 +3,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use glassformer_engine::{Forward, Output, Sequence};
+use glassformer_engine::{Forward, Named, Output, Sequence};
 use glassformer_formula::Head;
 use glassformer_graph::ops::{Activate, Activation, AttendShow, Keys, Softmax};
 use glassformer_graph::{Backend, Builder, Graph, Leaf, Op, Rows, Shape, Side, Value, tap};
@@ -55,6 +55,11 @@ pub struct Traced {
 pub struct Trace {
     model: Model,
     graph: Arc<Graph>,
+    /// The graph without taps.
+    untapped: Arc<Graph>,
+    likely: Likely,
+    /// What edits made of values, under the names of these.
+    edited: Vec<Traced>,
     sequence: Sequence,
     values: Vec<Traced>,
     outputs: Vec<(String, String)>,
@@ -86,21 +91,73 @@ impl Trace {
         likely: Likely,
     ) -> Result<Self, Error> {
         let graph = with_probabilities(&*model.graph(Purpose::Whole)?, likely)?;
+        Self::over(model, backend, sequence, Given { graph, likely, edited: Vec::new() })
+    }
+
+    /// Runs a graph that edits made of the model's, with a tap on every value.
+    pub(crate) fn over(
+        model: &Model,
+        backend: &dyn Backend,
+        sequence: &Sequence,
+        given: Given,
+    ) -> Result<Self, Error> {
+        let Given { graph, likely, edited } = given;
         let names = computed(&graph);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let tapped = Arc::new(tap::tap(&graph, &names)?);
-        let run = Forward::run(model, &tapped, backend, slice::from_ref(sequence))?;
+        let inputs: Vec<String> = edited.iter().map(|traced| edited_name(&traced.name)).collect();
+        let inputs: Vec<Named<'_>> = inputs
+            .iter()
+            .zip(&edited)
+            .map(|(name, traced)| Named { name, numbers: traced.tensor.data() })
+            .collect();
+        let run = Forward::given(model, &tapped, backend, slice::from_ref(sequence), &inputs)?;
         let mut values = Vec::new();
         for name in names {
-            let Some(Output { shape, rows, numbers }) = run.output(name)? else { continue };
-            let axes = axes(&tapped, name, shape);
-            let shape = sizes(&run, &axes, rows, shape.width);
-            let tensor = Tensor::new(&shape, numbers.into_owned());
-            values.extend(tensor.map(|tensor| Traced { name: name.to_owned(), tensor, axes }));
+            values.extend(output(&tapped, &run, name)?);
         }
         let node = |(name, value): &(String, Value)| (name.clone(), graph.info(*value).name.clone());
         let outputs = graph.outputs().iter().map(node).collect();
-        Ok(Self { model: model.clone(), graph: tapped, sequence: sequence.clone(), values, outputs })
+        Ok(Self {
+            model: model.clone(),
+            graph: tapped,
+            untapped: Arc::new(graph),
+            likely,
+            edited,
+            sequence: sequence.clone(),
+            values,
+            outputs,
+        })
+    }
+
+    /// The graph without taps, with the probabilities behind its scores.
+    pub(crate) fn untapped(&self) -> &Graph {
+        &self.untapped
+    }
+
+    /// What the head's scores mean.
+    pub fn scores_mean(&self) -> Likely {
+        self.likely
+    }
+
+    /// What edits made of values, under the names of these.
+    pub fn edited(&self) -> &[Traced] {
+        &self.edited
+    }
+
+    /// The value `name` as later values read it: edited, where it was.
+    ///
+    /// # Errors
+    /// If there is none; the error names the nearest.
+    pub fn read(&self, name: &str) -> Result<&Tensor, Error> {
+        let name = name.strip_suffix(EDITED).unwrap_or(name);
+        let found = self.edited.iter().chain(&self.values).find(|traced| traced.name == name);
+        found.map(|traced| &traced.tensor).ok_or_else(|| self.missing(name))
+    }
+
+    /// That there is no value `name`, with the nearest that there is.
+    pub(crate) fn missing(&self, name: &str) -> Error {
+        nearest(name, self.values.iter().map(|traced| traced.name.as_str()))
     }
 
     /// The graph that ran: the model's with every value and the inside of every attention as outputs.
@@ -128,6 +185,16 @@ impl Trace {
         &self.values
     }
 
+    /// What was computed, to keep.
+    pub(crate) fn into_values(self) -> Vec<Traced> {
+        self.values
+    }
+
+    /// The value `name`, where it was computed.
+    pub fn value(&self, name: &str) -> Option<&Traced> {
+        self.values.iter().find(|traced| traced.name == name)
+    }
+
     /// The names of the outputs, each with the name of its value.
     pub fn outputs(&self) -> &[(String, String)] {
         &self.outputs
@@ -138,22 +205,45 @@ impl Trace {
     /// # Errors
     /// If there is none; the error names the nearest.
     pub fn get(&self, name: &str) -> Result<Traced, Error> {
-        if let Some(traced) = self.values.iter().find(|traced| traced.name == name) {
+        if let Some(traced) = self.value(name) {
             return Ok(traced.clone());
         }
         if let Some(tensor) = self.model.tensor(name) {
             let axes = vec![Axis::Numbers; tensor.shape().len()];
             return Ok(Traced { name: name.to_owned(), tensor, axes });
         }
-        let shared = |known: &str| known.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
-        let known = self.values.iter().map(|traced| traced.name.clone()).chain(self.model.names());
-        let nearest = known.max_by_key(|known| shared(known)).unwrap_or_default();
-        Err(Error::NoTensor { name: name.to_owned(), nearest })
+        let weights = self.model.names();
+        let known = self.values.iter().map(|traced| traced.name.as_str());
+        Err(nearest(name, known.chain(weights.iter().map(String::as_str))))
     }
 }
 
+/// What the name of an edited value ends in.
+const EDITED: &str = ".edited";
+
+/// The name of the input that stands for the edited value `name`.
+pub(crate) fn edited_name(name: &str) -> String {
+    format!("{name}{EDITED}")
+}
+
+/// A graph that edits made, and the numbers that they made of values.
+pub(crate) struct Given {
+    pub graph: Graph,
+    pub likely: Likely,
+    pub edited: Vec<Traced>,
+}
+
+/// That there is no tensor `name`, with the nearest of those that are `known`.
+pub(crate) fn nearest<'n>(name: &str, known: impl Iterator<Item = &'n str>) -> Error {
+    let shared = |known: &str| known.bytes().zip(name.bytes()).take_while(|(a, b)| a == b).count();
+    // Of those that begin alike, the one that is about as long.
+    let rank = |known: &&str| (shared(known), std::cmp::Reverse(known.len().abs_diff(name.len())));
+    let nearest = known.max_by_key(rank).unwrap_or_default().to_owned();
+    Error::NoTensor { name: name.to_owned(), nearest }
+}
+
 /// `graph` with what its logits mean behind them.
-fn with_probabilities(graph: &Graph, likely: Likely) -> Result<Graph, Error> {
+pub(crate) fn with_probabilities(graph: &Graph, likely: Likely) -> Result<Graph, Error> {
     let op: Op = match likely {
         Likely::Scores => return Ok(graph.clone()),
         Likely::Softmax => Softmax.into(),
@@ -173,6 +263,15 @@ fn computed(graph: &Graph) -> Vec<String> {
         .map(|(_, info)| info.name.as_str())
         .collect();
     tap::all(graph).into_iter().filter(|name| !outside.contains(&name.as_str())).collect()
+}
+
+/// The output `name` of a run of `graph`.
+pub(crate) fn output(graph: &Graph, run: &Forward, name: &str) -> Result<Option<Traced>, Error> {
+    let Some(Output { shape, rows, numbers }) = run.output(name)? else { return Ok(None) };
+    let axes = axes(graph, name, shape);
+    let shape = sizes(run, &axes, rows, shape.width);
+    let tensor = Tensor::new(&shape, numbers.into_owned());
+    Ok(tensor.map(|tensor| Traced { name: name.to_owned(), tensor, axes }))
 }
 
 /// What the axes of the value `name` count.

@@ -19,7 +19,7 @@ fn plain(lang: Lang) -> Terminal {
 }
 
 #[track_caller]
-fn golden(name: &str, found: &str) {
+pub(super) fn golden(name: &str, found: &str) {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("GLASSFORMER_BLESS").is_some() {
         std::fs::write(&path, found).unwrap();

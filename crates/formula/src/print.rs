@@ -35,7 +35,7 @@ mod mathml;
 mod names;
 mod unicode;
 
-use crate::types::Formula;
+use crate::types::{Formula, Sublayer};
 use expr::Expr;
 
 /// How a formula is written down.
@@ -74,6 +74,20 @@ pub fn mathml(formula: &Formula) -> String {
     self::formula(formula, Notation::Mathml)
 }
 
+/// The formula as `MathML` whose operators can be pointed at: `source-attend` for what mixes in that sublayer of the encoder,
+/// `source-attend-input`, `-branch` and `-output` for its norms, `source-attend-sum` for what it is added to, `source-norm` for the
+/// norm after all layers, `embed`, `pooler`, `head` and `softmax` for the rest. Where some layers have another block, its operators are
+/// `source-other1-attend` and so on.
+pub fn mathml_with_ids(formula: &Formula) -> String {
+    mathml::render(&line::line(formula), mathml::Ids::Write)
+}
+
+/// What the sublayers of a block are called, in the ids of [`mathml_with_ids`] as in a model's graph: `attend`, `cross` and `feed`, with a
+/// number from the second of its kind on.
+pub fn sublayer_names(block: &[Sublayer]) -> Vec<String> {
+    line::sublayer_names(block)
+}
+
 /// The definitions as Unicode text.
 pub fn definitions(formula: &Formula) -> Vec<String> {
     definitions_in(formula, Notation::Unicode)
@@ -83,6 +97,6 @@ fn render(expr: &Expr, notation: Notation) -> String {
     match notation {
         Notation::Unicode => unicode::render(expr),
         Notation::Latex => latex::render(expr),
-        Notation::Mathml => mathml::render(expr),
+        Notation::Mathml => mathml::render(expr, mathml::Ids::Leave),
     }
 }

@@ -1,7 +1,7 @@
 //! A Transformer as a flat list of coarse operations over packed rows, and what can be done to such a list.
 //!
 //! Each operation is one file of [`ops`]: its maths, shape rule, gradient, reference implementation and cases. A
-//! [`Graph`] is built by a [`Builder`], turned into another graph by the passes [`grad`], [`tap`], [`edit`] and [`moments`],
+//! [`Graph`] is built by a [`Builder`], turned into another graph by the passes [`grad`], [`tap`], [`edit`], [`given`] and [`moments`],
 //! and run by a [`Backend`]. [`Reference`] is one: naive, in `f64`, and the oracle of all others. There is no fast path here.
 #![forbid(unsafe_code)]
 
@@ -33,7 +33,7 @@ pub use leaders::{Ask, Leaders, Sum, offer};
 pub use limits::Limits;
 pub use ops::{Op, Operation};
 pub use pages::{PAGE, PageLayout, Pages, Slot};
-pub use passes::{edit, grad, moments, tap};
+pub use passes::{edit, given, grad, moments, tap};
 pub use precision::Precision;
 pub use reference::{Array, Reference, World};
 pub use sensitive::{is_sensitive, is_table};

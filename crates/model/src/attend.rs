@@ -1,5 +1,6 @@
 //! MultiHead: queries, keys and values, what they look at, and where the keys are kept.
 
+use glassformer_formula::print::sublayer_names;
 use glassformer_formula::{
     Attention, Depth, Global, Mix, NormSites, Pattern, Position, Reach, Scale, Sharing, Source,
 };
@@ -9,7 +10,7 @@ use glassformer_graph::ops::{
 use glassformer_graph::{Leaf, Rows, Shape, Side, Slot, Value};
 
 use crate::Error;
-use crate::depth::{block_of, sublayer_names};
+use crate::depth::block_of;
 use crate::lower::{At, Lower, Out, Purpose};
 
 impl<'f> Lower<'f> {

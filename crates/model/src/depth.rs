@@ -1,7 +1,8 @@
 //! ○: the block, again and again, with weights of its own or shared, for a fixed number of times or until each row has had
 //! enough.
 
-use glassformer_formula::{Depth, Mix, Position, Reads, Source, Stack, Sublayer, When};
+use glassformer_formula::print::sublayer_names;
+use glassformer_formula::{Depth, Position, Reads, Stack, Sublayer, When};
 use glassformer_graph::ops::{
     Activate, Activation, Add, AddRow, Fill, Halt, MulColumn, Scale, Sinusoid, Wave,
 };
@@ -127,21 +128,4 @@ impl<'f> Lower<'f> {
 pub(crate) fn block_of(stack: &Stack, layer: usize) -> &[Sublayer] {
     let other = stack.others.iter().find(|other| other.layers.contains(&layer));
     other.map_or(&stack.block, |other| &other.block)
-}
-
-/// What the sublayers of a block are called: `attend`, `cross`, `feed`, with a number from the second on.
-pub(crate) fn sublayer_names(block: &[Sublayer]) -> Vec<String> {
-    let kind = |mix: &Mix| match mix {
-        Mix::Attend(attention) => match attention.source {
-            Source::Own => "attend",
-            Source::Memory => "cross",
-        },
-        Mix::Feed(_) => "feed",
-    };
-    let kinds: Vec<&str> = block.iter().map(|sublayer| kind(&sublayer.mix)).collect();
-    let name = |(i, &kind): (usize, &&str)| {
-        let before = kinds[..i].iter().filter(|&&k| k == kind).count();
-        if before == 0 { kind.to_owned() } else { format!("{kind}{}", before + 1) }
-    };
-    kinds.iter().enumerate().map(name).collect()
 }

@@ -1,4 +1,4 @@
-//! What the server says of itself: a front page, and a description of its interface that is made from the types it reads and writes.
+//! What the server says of itself: what is served, and a description of its interface that is made from the types it reads and writes.
 
 use std::fmt::Write;
 
@@ -11,7 +11,7 @@ use serde_json::Value;
 use utoipa::OpenApi;
 use utoipa::openapi::ResponseBuilder;
 
-use crate::{App, ollama, openai, own, routes, tei};
+use crate::{App, glass, ollama, openai, own, routes, tei};
 
 /// The whole interface.
 #[derive(OpenApi)]
@@ -35,6 +35,11 @@ use crate::{App, ollama, openai, own, routes, tei};
         own::reading::fill,
         own::reading::score,
         openai::responses::respond,
+        glass::models,
+        glass::document,
+        glass::run,
+        glass::tensor,
+        glass::why,
         own::libre::translate,
         own::libre::languages,
         own::libre::detect,
@@ -76,8 +81,8 @@ pub async fn description() -> Json<utoipa::openapi::OpenApi> {
     Json(interface())
 }
 
-/// A page with what is served.
-pub async fn front(State(app): State<App>, headers: HeaderMap) -> Response {
+/// A page that says what is served, and describes the interface, from the same description.
+pub async fn page(State(app): State<App>, headers: HeaderMap) -> Response {
     let mut models = String::new();
     for served in app.models().all() {
         let abilities: Vec<&str> = served.abilities().into_iter().map(crate::Ability::word).collect();
@@ -89,21 +94,12 @@ pub async fn front(State(app): State<App>, headers: HeaderMap) -> Response {
         );
     }
     let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or("127.0.0.1:8080");
-    let body = format!(
-        "<h1>Glassformer</h1>\n<p>This server answers programs. These models are served:</p>\n\
-         <table>\n<tr><th>model</th><th>can</th></tr>\n{models}</table>\n\
-         <p><a href=\"/docs\">What can be asked</a>, <a href=\"/openapi.json\">the same for programs</a>, \
-         <a href=\"/metrics\">what is counted</a>.</p>\n<pre>curl http://{}/v1/models</pre>",
-        escaped(host)
-    );
-    page_of("Glassformer", &body)
-}
-
-/// A page that describes the interface, from the same description.
-pub async fn page() -> Response {
     let description = serde_json::to_value(interface()).unwrap_or_default();
-    let mut body = String::from(
-        "<h1>What can be asked</h1>\n<p><a href=\"/openapi.json\">The same for programs</a></p>\n",
+    let mut body = format!(
+        "<h1>What can be asked</h1>\n<p><a href=\"/\">See what the models compute</a>, <a href=\"/openapi.json\">the same for \
+         programs</a>, <a href=\"/metrics\">what is counted</a>.</p>\n<table>\n<tr><th>model</th><th>can</th></tr>\n{models}</table>\n\
+         <pre>curl http://{}/v1/models</pre>\n",
+        escaped(host)
     );
     for tag in TAGS {
         let _ = writeln!(body, "<h2>{}</h2>", escaped(tag));

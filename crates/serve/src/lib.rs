@@ -26,6 +26,7 @@ mod calendar;
 mod docs;
 mod edge;
 mod fault;
+mod glass;
 mod keys;
 mod limits;
 mod metrics;
@@ -54,6 +55,7 @@ use fault::Fault;
 use metrics::Metrics;
 use models::Models;
 
+pub use glass::{Glass, Shown};
 pub use keys::Keys;
 pub use limits::Limits;
 pub use models::{Ability, Served};
@@ -68,6 +70,8 @@ struct Shared {
     keys: Keys,
     hosts: Vec<String>,
     metrics: Metrics,
+    /// Runs that the page may ask about.
+    runs: glass::Runs,
     /// Threads for requests that compute, or wait for a model that reads.
     threads: Semaphore,
     /// Requests that have such a thread, or wait for one.
@@ -91,6 +95,10 @@ impl App {
 
     fn metrics(&self) -> &Metrics {
         &self.0.metrics
+    }
+
+    fn runs(&self) -> &glass::Runs {
+        &self.0.runs
     }
 
     /// Whether new requests are welcome.
@@ -164,6 +172,7 @@ impl Server {
             keys,
             hosts: Vec::new(),
             metrics: Metrics::new(),
+            runs: glass::Runs::default(),
             threads: Semaphore::new(THREADS),
             waiting: AtomicUsize::new(0),
             ready: AtomicBool::new(true),

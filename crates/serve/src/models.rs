@@ -10,6 +10,7 @@ use glassformer::translator::Translator;
 use glassformer::{TextEncoder, TextGenerator, tasks};
 
 use crate::fault::Fault;
+use crate::glass::Glass;
 
 /// A model with what it can be asked.
 pub struct Served {
@@ -17,6 +18,7 @@ pub struct Served {
     writes: Option<Writes>,
     reads: OnceLock<Arc<TextEncoder>>,
     open: Option<Box<OpenEncoder>>,
+    glass: Option<Glass>,
 }
 
 /// Opens the model to read, when that is first asked for.
@@ -76,13 +78,13 @@ impl Served {
         open: impl Fn() -> Result<TextEncoder, tasks::Error> + Send + Sync + 'static,
     ) -> Self {
         let writes = Some(Writes::Generator(generator));
-        Self { name: name.into(), writes, reads: OnceLock::new(), open: Some(Box::new(open)) }
+        Self { name: name.into(), writes, reads: OnceLock::new(), open: Some(Box::new(open)), glass: None }
     }
 
     /// A model that reads.
     pub fn reading(name: impl Into<String>, encoder: TextEncoder) -> Self {
         let reads = OnceLock::from(Arc::new(encoder));
-        Self { name: name.into(), writes: None, reads, open: None }
+        Self { name: name.into(), writes: None, reads, open: None, glass: None }
     }
 
     /// The translator that is part of the program.
@@ -92,7 +94,25 @@ impl Served {
             writes: Some(Writes::Translator(translator)),
             reads: OnceLock::new(),
             open: None,
+            glass: None,
         }
+    }
+
+    /// A model that is shown, and answers nothing else.
+    pub fn showing(name: impl Into<String>, glass: Glass) -> Self {
+        Self { name: name.into(), writes: None, reads: OnceLock::new(), open: None, glass: Some(glass) }
+    }
+
+    /// The same model, which the page may also show.
+    #[must_use]
+    pub fn shown(mut self, glass: Glass) -> Self {
+        self.glass = Some(glass);
+        self
+    }
+
+    /// How it is shown.
+    pub(crate) fn glass(&self) -> Option<&Glass> {
+        self.glass.as_ref()
     }
 
     /// The same model by another name.

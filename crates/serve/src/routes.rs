@@ -14,17 +14,20 @@ use futures_util::FutureExt;
 use serde_json::json;
 
 use crate::fault::Fault;
-use crate::{App, docs, fault, keys, metrics, ollama, openai, own, tei};
+use crate::{App, docs, fault, glass, keys, metrics, ollama, openai, own, tei};
 
 /// All routes.
 pub fn router(app: &App) -> Router {
     let open = Router::new()
+        .route("/", get(glass::front))
         .route("/health", get(ready))
         .route("/health/live", get(live))
         .route("/health/ready", get(ready));
     let asked = Router::new()
-        .route("/", get(docs::front))
         .route("/docs", get(docs::page))
+        .route("/glass/models", get(glass::models))
+        .route("/glass/document", get(glass::document))
+        .route("/glass/t/{run}/{*tensor}", get(glass::tensor))
         .route("/openapi.json", get(docs::description))
         .route("/metrics", get(measured))
         .route("/info", get(tei::info))
@@ -45,6 +48,8 @@ pub fn router(app: &App) -> Router {
         .route("/v1/fill", post(own::reading::fill))
         .route("/v1/score", post(own::reading::score))
         .route("/v1/responses", post(openai::responses::respond))
+        .route("/glass/explain", post(glass::run))
+        .route("/glass/why", post(glass::why))
         .route("/translate", post(own::libre::translate))
         .route("/detect", post(own::libre::detect))
         .merge(tei())

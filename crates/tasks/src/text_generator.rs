@@ -264,7 +264,8 @@ impl TextGenerator {
             let prefix = self.tokenizer.encode_target(&options.prefix, Special::Leave)?.ids;
             let request = Request::source(ids, &prefix, decoding);
             let request = request.map_err(|error| of_text(error, text))?;
-            let mut request = Request { stopper, constraint, owner: options.owner, ..request };
+            let (owner, observer) = (options.owner, options.observer.clone());
+            let mut request = Request { stopper, constraint, observer, owner, ..request };
             // A text may always be as long as the model can write; asking for more is no mistake.
             let side = self.checkpoint.model.formula().target.as_ref();
             let positions = side.and_then(|side| side.stack.position.count());
@@ -300,8 +301,8 @@ impl TextGenerator {
             }
             decoding.max_new_tokens = decoding.max_new_tokens.map(|new| new.min(limit - tokens));
         }
-        let owner = options.owner;
-        Ok(Request { stopper, constraint, negative, owner, ..Request::prompt(ids, decoding) })
+        let (owner, observer) = (options.owner, options.observer.clone());
+        Ok(Request { stopper, constraint, negative, observer, owner, ..Request::prompt(ids, decoding) })
     }
 
     /// The tokens that guidance leads away from.

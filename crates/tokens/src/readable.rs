@@ -1,5 +1,6 @@
 //! Tokens as people read them. A vocabulary spells bytes as letters of its own (`ä¸Ń` for 中) and spaces as `Ġ` or `▁`.
 
+use crate::pieces::byte_of;
 use crate::tokenizer::Tokenizer;
 
 /// A space, where it would not be seen.
@@ -19,6 +20,23 @@ impl Tokenizer {
             Some(bytes) => visible(&bytes),
             None => visible(token.replace('▁', " ").as_bytes()),
         }
+    }
+}
+
+impl Tokenizer {
+    /// The bytes that the token stands for, apart from what the tokens around it do to them: a piece of a word without the mark that
+    /// it goes on with it. Nothing for special tokens, and for ids that are not in the vocabulary.
+    pub fn bytes(&self, id: u32) -> Option<Vec<u8>> {
+        let token = self.token(id).filter(|_| !self.is_special(id))?;
+        if self.spells_bytes() {
+            let spelled: Option<Vec<u8>> = token.chars().map(byte).collect();
+            return Some(spelled.unwrap_or_else(|| token.into()));
+        }
+        if let Some(byte) = byte_of(token) {
+            return Some(vec![byte]);
+        }
+        let piece = token.strip_prefix("##").filter(|_| self.marks_pieces()).unwrap_or(token);
+        Some(piece.replace('▁', " ").into_bytes())
     }
 }
 

@@ -45,6 +45,6 @@ pub use dtype::Dtype;
 pub use error::Error;
 pub use gguf::Gguf;
 pub use quant::{Quant, put_together};
-pub use save::{save, save_streamed};
+pub use save::{encode, save, save_streamed};
 pub use view::{Blocks, View};
 pub use weights::{Format, Weights};

@@ -100,6 +100,31 @@ pub fn save_streamed(
     synchronise(folder).map_err(Error::io("synchronise", folder))
 }
 
+/// A safetensors file of `f32` in memory, as [`save`] would write it.
+///
+/// # Errors
+/// If a name is reserved, or comes twice.
+pub fn encode<'a>(
+    tensors: impl IntoIterator<Item = (&'a str, &'a Tensor)>,
+    metadata: &BTreeMap<String, String>,
+) -> Result<Vec<u8>, Error> {
+    let path = Path::new("memory");
+    let mut sorted = BTreeMap::new();
+    for (name, tensor) in tensors {
+        if sorted.insert(name, tensor).is_some() {
+            let reason = "another tensor has it";
+            return Err(Error::Name { path: path.into(), name: clip(name), reason });
+        }
+    }
+    let claims: BTreeMap<&str, (Dtype, &[usize])> =
+        sorted.iter().map(|(&name, tensor)| (name, (Dtype::F32, tensor.shape()))).collect();
+    let mut bytes = header(path, &claims, metadata)?;
+    for tensor in sorted.values() {
+        bytes.extend(tensor.data().iter().flat_map(|value| value.to_le_bytes()));
+    }
+    Ok(bytes)
+}
+
 /// The length and the header, padded with spaces so that the data is aligned to 8 bytes.
 fn header(
     path: &Path,

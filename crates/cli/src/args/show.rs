@@ -13,6 +13,8 @@ Examples:
 
 pub const VERIFY: &str = "\
 Examples:
+  glassformer explain --trace out \"The cat sat\"
+  glassformer verify out
   glassformer forward FOLDER --ids \"101 7592 102\" --trace --out F.safetensors
   glassformer verify OTHER --against F.safetensors
 ";
@@ -31,13 +33,17 @@ pub struct Show {
 
 #[derive(clap::Args)]
 pub struct Verify {
-    #[command(flatten)]
-    pub model: Subject,
+    /// A trace: the folder that `explain --trace` wrote. With --against, the model: a folder, a .gguf file, or a name of a hub
+    #[arg(value_name = "TRACE")]
+    pub subject: Option<PathBuf>,
+    /// The model: what a trace takes its weights from where not from the one that it names
+    #[arg(long, value_name = "MODEL")]
+    pub model: Option<PathBuf>,
     /// Tensors to compare with: i.hidden, i.logits or i.NODE of each sequence i, and the inputs of each
     #[arg(long, value_name = "FILE")]
-    pub against: PathBuf,
+    pub against: Option<PathBuf>,
     /// How far numbers may differ: |a − b| ≤ T + T·|b|
-    #[arg(long, value_name = "T", default_value_t = 1e-4)]
+    #[arg(long, value_name = "T", default_value_t = 1e-4, requires = "against")]
     pub tolerance: f32,
     /// The result as JSON
     #[arg(long)]

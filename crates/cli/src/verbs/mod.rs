@@ -7,6 +7,7 @@ pub mod explain;
 pub mod formula;
 pub mod forward;
 pub mod generate;
+pub mod glass;
 pub mod hub;
 pub mod init;
 pub mod program;

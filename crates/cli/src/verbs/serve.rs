@@ -15,6 +15,7 @@ use tracing_subscriber::filter::LevelFilter;
 use crate::args::{self, Log};
 use crate::console::Console;
 use crate::failure::Failure;
+use crate::verbs::glass;
 use crate::{Done, load, models};
 
 /// Where keys are, beside a file.
@@ -122,7 +123,7 @@ fn serve(given: &str, args: &args::Serve, limits: &Limits, console: &Console) ->
     if load::is_carried(Path::new(path)) {
         let translator = load::translator(console)?;
         translator.generator().reserve(&reserve)?;
-        let served = Served::translator(translator);
+        let served = Served::translator(translator).shown(glass::of(None, console));
         return Ok(match name {
             Some(name) => served.called(name),
             None => served,
@@ -137,12 +138,14 @@ fn serve(given: &str, args: &args::Serve, limits: &Limits, console: &Console) ->
     });
     if !writes {
         let backend = console.backend(&located);
-        return Ok(Served::reading(name, TextEncoder::open(&located, backend)?));
+        let served = Served::reading(name, TextEncoder::open(&located, backend)?);
+        return Ok(served.shown(glass::of(Some(located), console)));
     }
     let generator = load::generator(&located, args.draft.model(), console)?.drafting(args.draft.draft());
     generator.reserve(&reserve)?;
-    let (backend, open) = (console.backend(&located), located);
-    Ok(Served::writing(name, generator, move || TextEncoder::open(&open, backend.clone())))
+    let (backend, open) = (console.backend(&located), located.clone());
+    let served = Served::writing(name, generator, move || TextEncoder::open(&open, backend.clone()));
+    Ok(served.shown(glass::of(Some(located), console)))
 }
 
 /// What a model is called that was given without a name: as on its hub, or as its folder or file.

@@ -12,7 +12,7 @@ pub mod softmax;
 #[cfg(test)]
 mod tests;
 
-use crate::Decoding;
+use crate::{Decoding, Stage};
 
 /// What is used again for each row, so that nothing is allocated per token.
 #[derive(Debug, Default)]
@@ -34,7 +34,7 @@ pub struct Scratch {
 }
 
 /// The rules of one request, with what they need to know of it.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub struct Rules<'r> {
     /// What was asked for.
     pub decoding: &'r Decoding,
@@ -48,49 +48,73 @@ pub struct Rules<'r> {
 
 impl Rules<'_> {
     /// Changes the scores `row` of the token after `history` (prompt and new tokens); `penalised` are the tokens that
-    /// earlier groups of beams chose at this step.
-    pub fn apply(&self, history: &[u32], penalised: &[u32], row: &mut [f32], scratch: &mut Scratch) {
+    /// earlier groups of beams chose at this step. `tell` hears of each rule that was applied.
+    pub fn apply(
+        &self,
+        (history, penalised): (&[u32], &[u32]),
+        row: &mut [f32],
+        scratch: &mut Scratch,
+        tell: &mut impl FnMut(Stage, &[f32]),
+    ) {
         let decoding = self.decoding;
-        for (run, bias) in &decoding.sequence_bias {
-            bans::bias(history, run, *bias, row);
+        if !decoding.sequence_bias.is_empty() {
+            for (run, bias) in &decoding.sequence_bias {
+                bans::bias(history, run, *bias, row);
+            }
+            tell(Stage::SequenceBias, row);
         }
         if decoding.diversity_penalty != 0.0 {
             penalties::diversity(penalised, decoding.diversity_penalty, row);
+            tell(Stage::Diversity, row);
         }
         if decoding.encoder_repetition_penalty != 1.0 {
             let penalty = 1.0 / decoding.encoder_repetition_penalty;
             penalties::repetition(self.source, penalty, row, &mut scratch.seen);
+            tell(Stage::EncoderRepetition, row);
         }
         if decoding.repetition_penalty != 1.0 {
             penalties::repetition(history, decoding.repetition_penalty, row, &mut scratch.seen);
+            tell(Stage::Repetition, row);
         }
         if decoding.presence_penalty != 0.0 || decoding.frequency_penalty != 0.0 {
             let penalty = (decoding.presence_penalty, decoding.frequency_penalty);
             penalties::occurrence(&history[self.prompt..], penalty, row, &mut scratch.seen);
+            tell(Stage::Occurrence, row);
         }
         if decoding.no_repeat_ngram > 0 {
             bans::repeated(history, history, decoding.no_repeat_ngram, row);
+            tell(Stage::NoRepeatNgram, row);
         }
         if decoding.encoder_no_repeat_ngram > 0 {
             bans::repeated(history, self.source, decoding.encoder_no_repeat_ngram, row);
+            tell(Stage::EncoderNoRepeatNgram, row);
         }
-        for run in &decoding.bad_words {
-            let ends = run.len() == 1 && decoding.end.contains(&run[0]);
-            if !ends {
-                bans::bias(history, run, f32::NEG_INFINITY, row);
+        if !decoding.bad_words.is_empty() {
+            for run in &decoding.bad_words {
+                let ends = run.len() == 1 && decoding.end.contains(&run[0]);
+                if !ends {
+                    bans::bias(history, run, f32::NEG_INFINITY, row);
+                }
             }
+            tell(Stage::BadWords, row);
         }
-        self.lengths(history.len(), row);
+        self.lengths(history.len(), row, tell);
         if decoding.remove_invalid {
             penalties::remove_invalid(row);
+            tell(Stage::RemoveInvalid, row);
         }
         if let Some((start, factor)) = decoding.length_decay {
             let beyond = history.len().saturating_sub(start.saturating_add(self.prompt));
             penalties::decay(beyond, factor, &decoding.end, row);
+            tell(Stage::LengthDecay, row);
         }
-        bans::ban(&decoding.suppress, row);
-        if self.begins(history.len()) {
+        if !decoding.suppress.is_empty() {
+            bans::ban(&decoding.suppress, row);
+            tell(Stage::Suppress, row);
+        }
+        if self.begins(history.len()) && !decoding.begin_suppress.is_empty() {
             bans::ban(&decoding.begin_suppress, row);
+            tell(Stage::BeginSuppress, row);
         }
     }
 
@@ -148,55 +172,68 @@ impl Rules<'_> {
     }
 
     /// What depends on how many tokens there are.
-    fn lengths(&self, len: usize, row: &mut [f32]) {
+    fn lengths(&self, len: usize, row: &mut [f32], tell: &mut impl FnMut(Stage, &[f32])) {
         let decoding = self.decoding;
         if len < self.shortest() {
             bans::ban(&decoding.end, row);
+            tell(Stage::MinLength, row);
         }
         if let Some(first) = decoding.forced_first.filter(|_| self.forces_first(len)) {
             bans::force(&[first], row);
+            tell(Stage::ForcedFirst, row);
         }
         if len + 1 == self.longest && !decoding.forced_last.is_empty() {
             bans::force(&decoding.forced_last, row);
+            tell(Stage::ForcedLast, row);
         }
     }
 
-    /// Leaves those tokens in `row`, and in `scratch.alive`, that may be drawn. What is left out becomes −∞.
-    pub fn filter(&self, row: &mut [f32], scratch: &mut Scratch) {
+    /// Leaves those tokens in `row`, and in `scratch.alive`, that may be drawn. What is left out becomes −∞. `tell` hears of each filter
+    /// that was applied.
+    pub fn filter(&self, row: &mut [f32], scratch: &mut Scratch, tell: &mut impl FnMut(Stage, &[f32])) {
         let Some(sampling) = &self.decoding.sampling else { return };
         // Beams need a way on beside the ends.
         let keep = if self.decoding.beams > 1 { self.decoding.end.len().max(1) + 1 } else { 1 };
         if sampling.temperature != 1.0 && sampling.draws() {
             filters::temperature(sampling.temperature, row);
+            tell(Stage::Temperature, row);
         }
         if let Some(top_h) = sampling.top_h {
             filters::top_h(top_h, row, scratch);
+            tell(Stage::TopH, row);
         }
         if sampling.top_k > 0 {
             filters::top_k(sampling.top_k.max(keep), row, scratch);
+            tell(Stage::TopK, row);
         }
         filters::living(row, &mut scratch.alive);
         if sampling.top_p < 1.0 {
             filters::top_p(sampling.top_p, keep, row, scratch);
+            tell(Stage::TopP, row);
         }
         if sampling.min_p > 0.0 {
             filters::min_p(sampling.min_p, keep, row, scratch);
+            tell(Stage::MinP, row);
         }
         if sampling.typical_p < 1.0 {
             filters::typical(sampling.typical_p, keep, row, scratch);
+            tell(Stage::TypicalP, row);
         }
         if sampling.epsilon > 0.0 && sampling.epsilon < 1.0 {
             filters::epsilon(sampling.epsilon, keep, row, scratch);
+            tell(Stage::Epsilon, row);
         }
         if sampling.eta > 0.0 && sampling.eta < 1.0 {
             filters::eta(sampling.eta, keep, row, scratch);
+            tell(Stage::Eta, row);
         }
     }
 
     /// Makes `row` log-probabilities, where that was asked for.
-    pub fn finish(&self, row: &mut [f32]) {
+    pub fn finish(&self, row: &mut [f32], tell: &mut impl FnMut(Stage, &[f32])) {
         if self.decoding.renormalize {
             softmax::log_softmax(row);
+            tell(Stage::Renormalize, row);
         }
     }
 }

@@ -88,9 +88,9 @@ fn every_rule_does_what_the_reference_does() {
         let longest = decoding.max_length.unwrap_or(usize::MAX);
         let rules = Rules { decoding: &decoding, source: &source, prompt, longest };
         let mut found = row(&case["row"]);
-        rules.apply(&history, &[], &mut found, &mut scratch);
-        rules.filter(&mut found, &mut scratch);
-        rules.finish(&mut found);
+        rules.apply((&history, &[]), &mut found, &mut scratch, &mut |_, _| ());
+        rules.filter(&mut found, &mut scratch, &mut |_, _| ());
+        rules.finish(&mut found, &mut |_, _| ());
         let mut expected = row(&case["outcome"]);
         if tied(&row(&case["row"])) {
             // Which of equal tokens the reference keeps depends on how its sort was compiled; how many does not.
@@ -113,8 +113,8 @@ fn what_is_alive_is_what_can_be_drawn() {
         let (history, source) = (ids(&case["history"]), ids(&case["source"]));
         let rules = Rules { decoding: &decoding, source: &source, prompt: 3, longest: 99 };
         let mut found = row(&case["row"]);
-        rules.apply(&history, &[], &mut found, &mut scratch);
-        rules.filter(&mut found, &mut scratch);
+        rules.apply((&history, &[]), &mut found, &mut scratch, &mut |_, _| ());
+        rules.filter(&mut found, &mut scratch, &mut |_, _| ());
         let alive: Vec<u32> =
             (0..).zip(&found).filter(|(_, x)| **x > f32::NEG_INFINITY).map(|(i, _)| i).collect();
         assert_eq!(alive, scratch.alive, "{}", case["options"]);
@@ -139,7 +139,7 @@ fn a_large_vocabulary_is_filtered_like_a_small_one() {
         };
         let rules = Rules { decoding: &decoding, source: &[], prompt: 0, longest: 99 };
         let (mut found, mut scratch) = (row.clone(), Scratch::default());
-        rules.filter(&mut found, &mut scratch);
+        rules.filter(&mut found, &mut scratch, &mut |_, _| ());
         let first = if top_k == 0 { 5000 } else { top_k };
         let bound = row[sorted[first - 1] as usize];
         let first: Vec<u32> = sorted.iter().copied().filter(|&i| row[i as usize] >= bound).collect();
@@ -185,7 +185,7 @@ fn ids_beyond_the_vocabulary_are_passed_over() {
     };
     let rules = Rules { decoding: &decoding, source: &[], prompt: 1, longest: 9 };
     let mut row = vec![1.0; 4];
-    rules.apply(&[77, 2], &[], &mut row, &mut Scratch::default());
+    rules.apply((&[77, 2], &[]), &mut row, &mut Scratch::default(), &mut |_, _| ());
     assert_eq!(row, [1.0, 1.0, 0.5, 1.0]);
 }
 

@@ -4,7 +4,7 @@
 use super::sampling::gumbel;
 use super::{Next, Short, Turn, candidates, length, not_numbers, nothing_left};
 use crate::processors::softmax::log_softmax;
-use crate::{EarlyStopping, Finish, Generated, Sampling};
+use crate::{Continuation, EarlyStopping, Ended, Finish, Generated, Observed, Sampling};
 
 /// The score of what must not win. All sums with it are f32, as the reference's are.
 const NEVER: f32 = -1.0e9;
@@ -28,6 +28,8 @@ pub(crate) struct Beams {
 struct Candidate {
     beam: usize,
     token: u32,
+    /// What the token adds.
+    logprob: f32,
     score: f32,
     finish: Option<Finish>,
 }
@@ -44,16 +46,14 @@ impl Beams {
         let width = rows.len() / turn.lanes.len();
         self.raw.clear();
         for (lane, row) in rows.chunks_mut(width).enumerate() {
+            turn.raw(lane, row);
             if log_softmax(row).is_nan() && !turn.rules.decoding.remove_invalid {
                 return Err(not_numbers());
             }
             if turn.rules.decoding.logprobs.is_some() {
                 self.raw.extend_from_slice(row);
             }
-            turn.guide(lane, row);
-            turn.apply(lane, &[], row);
-            turn.rules.filter(row, turn.scratch);
-            turn.rules.finish(row);
+            turn.change(lane, &[], row);
         }
         let found = self.find(turn, rows, width);
         self.follow(turn, &found, width)
@@ -63,10 +63,10 @@ impl Beams {
     pub fn step_short(&mut self, turn: &mut Turn<'_>, short: &Short<'_>) -> Result<Next, String> {
         self.raw.clear();
         let most = candidates(turn.rules.decoding, self.count);
-        let best = &mut turn.scratch.best;
+        let mut best = std::mem::take(&mut turn.scratch.best);
         best.start(most.min(self.running.len() * short.width));
         for (beam, &score) in self.running.iter().enumerate() {
-            let (scores, sum) = short.lane(if turn.lanes.len() == 1 { 0 } else { beam }, most);
+            let (scores, sum) = short.lane(lane(turn, beam), most);
             if sum.is_nan() {
                 return Err(not_numbers());
             }
@@ -80,9 +80,11 @@ impl Beams {
         }
         let candidate = |&(score, at): &(f32, u32)| {
             let (beam, token) = (at as usize / short.width, at as usize % short.width);
-            Candidate { beam, token: token as u32, score, finish: None }
+            let logprob = logprob(short, lane(turn, beam), (token as u32, most));
+            Candidate { beam, token: token as u32, logprob, score, finish: None }
         };
         let mut found: Vec<Candidate> = best.found().iter().map(candidate).collect();
+        turn.scratch.best = best;
         for candidate in &mut found {
             candidate.finish = turn.finish(lane(turn, candidate.beam), candidate.token);
         }
@@ -96,14 +98,14 @@ impl Beams {
 
     /// Keeps what ended, and says what goes on.
     fn follow(&mut self, turn: &Turn<'_>, found: &[Candidate], width: usize) -> Result<Next, String> {
-        for candidate in found.iter().take(self.count) {
-            self.end(turn, candidate, width);
-        }
+        let best = found.iter().take(self.count);
+        let ended: Vec<Option<Ended>> = best.map(|candidate| self.end(turn, candidate, width)).collect();
         if self.ended.is_empty() && found.iter().all(|candidate| candidate.score == f32::NEG_INFINITY) {
             return Err(nothing_left());
         }
         let going = self.go_on(turn, found, width);
         let over = self.over(turn, found);
+        tell(turn, found, &ended, if over { &[] } else { &going });
         let lanes = going.iter().map(|candidate| (lane(turn, candidate.beam), candidate.token));
         Ok(Next { lanes: if over { Vec::new() } else { lanes.collect() }, told: Vec::new() })
     }
@@ -131,8 +133,9 @@ impl Beams {
         }
         let candidate = |&(_, at): &(f32, u32)| {
             let (beam, token) = (at as usize / width, at as usize % width);
-            let score = row(beam)[token] + self.running[beam];
-            Candidate { beam, token: token as u32, score, finish: None }
+            let logprob = row(beam)[token];
+            let score = logprob + self.running[beam];
+            Candidate { beam, token: token as u32, logprob, score, finish: None }
         };
         let mut found: Vec<Candidate> = best.found().iter().map(candidate).collect();
         for candidate in &mut found {
@@ -142,13 +145,15 @@ impl Beams {
     }
 
     /// Keeps a candidate that ended, if it is among the best that did.
-    fn end(&mut self, turn: &Turn<'_>, candidate: &Candidate, width: usize) {
-        let Some(finish) = candidate.finish else { return };
+    fn end(&mut self, turn: &Turn<'_>, candidate: &Candidate, width: usize) -> Option<Ended> {
+        let finish = candidate.finish?;
         let new = turn.new_tokens() + 1;
-        let score = candidate.score / length(new, turn.rules.decoding.length_penalty) as f32;
+        let divisor = length(new, turn.rules.decoding.length_penalty);
+        let score = candidate.score / divisor as f32;
         let at = self.ended.partition_point(|other| other.score.unwrap_or(NEVER) >= score);
         // What lives is kept however low a length penalty below zero makes its score; what must not win is not.
-        if at < self.count && score.is_finite() && (score > NEVER || candidate.score > NEVER) {
+        let kept = at < self.count && score.is_finite() && (score > NEVER || candidate.score > NEVER);
+        if kept {
             let tokens = turn.lanes[lane(turn, candidate.beam)];
             let ids = tokens[turn.rules.prompt..].iter().copied().chain([candidate.token]).collect();
             let logprobs = self.told(turn, candidate, width);
@@ -156,6 +161,7 @@ impl Beams {
             self.ended
                 .insert(at, Generated { ids, score: Some(score), finish, logprobs, others: Vec::new() });
         }
+        Some(Ended { length: new, divisor, score, kept })
     }
 
     /// The beams of the next step.
@@ -206,6 +212,27 @@ impl Beams {
     pub fn into_outputs(self) -> Vec<Generated> {
         self.ended
     }
+}
+
+/// The log-probability of `token`, which is among the `most` largest of `lane`.
+fn logprob(short: &Short<'_>, lane: usize, (token, most): (u32, usize)) -> f32 {
+    let (mut scores, sum) = short.lane(lane, most);
+    scores.find(|found| found.1 == token).map_or(f32::NEG_INFINITY, |(log, _)| (f64::from(log) - sum) as f32)
+}
+
+/// Tells who watches of the continuations `found`, those of them that `ended`, and those that go on.
+fn tell(turn: &Turn<'_>, found: &[Candidate], ended: &[Option<Ended>], going: &[Candidate]) {
+    if turn.observer.is_none() {
+        return;
+    }
+    let continuation = |(place, candidate): (usize, &Candidate)| {
+        let Candidate { beam, token, logprob, score: sum, finish } = *candidate;
+        let next = going.iter().position(|next| (next.beam, next.token) == (beam, token));
+        let ended = ended.get(place).copied().flatten();
+        Continuation { lane: lane(turn, beam), token, logprob, sum, finish, ended, next }
+    };
+    let found: Vec<Continuation> = found.iter().enumerate().map(continuation).collect();
+    turn.observe(Observed::Beams { group: 0, written: turn.new_tokens() + 1, found: &found });
 }
 
 /// The lane of a beam: at first all stand in one.

@@ -112,12 +112,11 @@ fn find(
             own.extend_from_slice(row);
             row = own;
         }
+        turn.raw(lane, row);
         if log_softmax(row).is_nan() {
             return Err(not_numbers());
         }
-        turn.guide(lane, row);
-        turn.apply(lane, chosen, row);
-        turn.rules.finish(row);
+        turn.change(lane, chosen, row);
         best.offer(row, score, (beam * width) as u32);
     }
     let found = best

@@ -12,7 +12,7 @@ use glassformer_graph::{Ask, Leaders, Sum};
 
 use crate::processors::softmax::guided;
 use crate::processors::{Rules, Scratch, bans};
-use crate::{Allowed, Decoding, Finish, Generated, Token};
+use crate::{Allowed, Decoding, Finish, Generated, Observed, Observer, Stage, Token};
 
 pub(crate) use beams::Beams;
 pub(crate) use groups::Groups;
@@ -41,6 +41,8 @@ pub(crate) struct Short<'s> {
     pub width: usize,
     /// What is ruled out.
     pub banned: Vec<u32>,
+    /// All scores of the lanes, for who watches; empty where nobody does.
+    pub watched: &'s mut [f32],
 }
 
 impl Short<'_> {
@@ -66,6 +68,8 @@ pub(crate) struct Turn<'t> {
     pub compared: &'t [f32],
     /// Memory to use again.
     pub scratch: &'t mut Scratch,
+    /// Who watches.
+    pub observer: Option<&'t dyn Observer>,
 }
 
 impl Turn<'_> {
@@ -87,19 +91,53 @@ impl Turn<'_> {
     }
 
     /// Changes the scores `row` of `lane` as was asked for; `penalised` are the tokens that earlier groups of beams chose at this step.
-    fn apply(&mut self, lane: usize, penalised: &[u32], row: &mut [f32]) {
-        self.rules.apply(self.lanes[lane], penalised, row, self.scratch);
+    /// Where something is guided, these are log-probabilities.
+    fn change(&mut self, lane: usize, penalised: &[u32], row: &mut [f32]) {
+        let Self { rules, observer, .. } = *self;
+        let (tokens, written) = (self.lanes[lane], self.new_tokens());
+        let mut tell = |stage, scores: &[f32]| {
+            if let Some(observer) = observer {
+                observer.observe(Observed::Scores { lane, written, stage, scores });
+            }
+        };
+        let width = row.len();
+        if let Some(others) = self.compared.get(lane * width..(lane + 1) * width) {
+            guided(rules.decoding.guidance, others, row);
+            tell(Stage::Guidance, row);
+        }
+        rules.apply((tokens, penalised), row, self.scratch, &mut tell);
         // Last, so that no other rule lets in what may not come.
         if let Some(allowed) = self.allowed[lane] {
-            bans::restrict(allowed, &self.rules.decoding.end, row);
+            bans::restrict(allowed, &rules.decoding.end, row);
+            tell(Stage::Form, row);
+        }
+        // Groups of beams draw nothing.
+        if rules.decoding.beams <= 1 || rules.decoding.groups <= 1 {
+            rules.filter(row, self.scratch, &mut tell);
+        }
+        rules.finish(row, &mut tell);
+    }
+
+    /// Tells who watches of the scores `row` of `lane`, as the model gave them.
+    fn raw(&self, lane: usize, row: &[f32]) {
+        self.observe(Observed::Scores { lane, written: self.new_tokens(), stage: Stage::Raw, scores: row });
+    }
+
+    fn observe(&self, seen: Observed<'_>) {
+        if let Some(observer) = self.observer {
+            observer.observe(seen);
         }
     }
 
-    /// Leads the log-probabilities `row` of `lane` away from what they are compared with.
-    fn guide(&self, lane: usize, row: &mut [f32]) {
-        let width = row.len();
-        if let Some(others) = self.compared.get(lane * width..(lane + 1) * width) {
-            guided(self.rules.decoding.guidance, others, row);
+    /// Tells who watches what becomes of `rows`, where the search itself looks at the largest scores alone.
+    fn watch(&mut self, rows: &mut [f32]) {
+        let width = rows.len() / self.lanes.len();
+        if width == 0 {
+            return;
+        }
+        for (lane, row) in rows.chunks_mut(width).enumerate() {
+            self.raw(lane, row);
+            self.change(lane, &[], row);
         }
     }
 
@@ -162,9 +200,15 @@ impl Search {
     pub fn step(&mut self, turn: &mut Turn<'_>, scores: Scores<'_>) -> Result<Next, String> {
         match (self, scores) {
             (Self::Walk(walk), Scores::Rows(rows)) => walk.step(turn, rows),
-            (Self::Walk(walk), Scores::Leaders(short)) => walk.step_short(turn, &short),
+            (Self::Walk(walk), Scores::Leaders(short)) => {
+                turn.watch(&mut *short.watched);
+                walk.step_short(turn, &short)
+            }
             (Self::Beams(beams), Scores::Rows(rows)) => beams.step(turn, rows),
-            (Self::Beams(beams), Scores::Leaders(short)) => beams.step_short(turn, &short),
+            (Self::Beams(beams), Scores::Leaders(short)) => {
+                turn.watch(&mut *short.watched);
+                beams.step_short(turn, &short)
+            }
             (Self::Groups(groups), Scores::Rows(rows)) => groups.step(turn, rows),
             (Self::Groups(_), Scores::Leaders(_)) => Err("groups of beams need all scores".to_owned()),
         }

@@ -4,7 +4,7 @@ use super::sampling::draw;
 use super::{Next, Short, Turn, not_numbers, nothing_left};
 use crate::processors::best::largest;
 use crate::processors::softmax::{log_softmax, log_sum_exp};
-use crate::{Finish, Generated, Token};
+use crate::{Finish, Generated, Observed, Token};
 
 /// Sequences that do not look at one another.
 #[derive(Debug)]
@@ -67,6 +67,7 @@ impl Walk {
         next: &mut Next,
         live: &mut Vec<usize>,
     ) {
+        turn.observe(Observed::Chosen { sequence, lane, token: token.id });
         let (id, written) = (token.id, &mut self.written[sequence]);
         written.push(&token);
         next.told.push((sequence, token));
@@ -98,13 +99,11 @@ fn told_of(turn: &mut Turn<'_>, row: &[f32]) -> Result<(), String> {
 }
 
 fn change(turn: &mut Turn<'_>, lane: usize, row: &mut [f32]) {
+    turn.raw(lane, row);
     if turn.rules.decoding.is_guided() {
         log_softmax(row);
-        turn.guide(lane, row);
     }
-    turn.apply(lane, &[], row);
-    turn.rules.filter(row, turn.scratch);
-    turn.rules.finish(row);
+    turn.change(lane, &[], row);
 }
 
 fn choose(turn: &mut Turn<'_>, row: &[f32], sequence: usize) -> Option<u32> {

@@ -2,13 +2,27 @@
 
 use crate::{Lang, Verdict};
 
-/// Whether colours are written.
+/// What a terminal can show: whether colours are written, and which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Paint {
-    /// Text alone.
+    /// Text alone, heat maps in letters that every terminal has.
+    Ascii,
+    /// Text alone, heat maps in blocks.
     Plain,
-    /// With ANSI escape sequences.
+    /// With ANSI escape sequences, 256 colours.
     Colour,
+    /// The same with all colours.
+    TrueColour,
+}
+
+impl Paint {
+    /// Whether there are colours at all.
+    pub fn is_coloured(self) -> bool {
+        match self {
+            Self::Ascii | Self::Plain => false,
+            Self::Colour | Self::TrueColour => true,
+        }
+    }
 }
 
 /// Writes walkthroughs for people.
@@ -44,7 +58,7 @@ const HEAT: [u8; 7] = [0, 17, 18, 19, 20, 26, 33];
 impl Terminal {
     /// The text in the colour of what it is.
     pub(super) fn ink(&self, ink: Ink, text: &str) -> String {
-        if self.paint == Paint::Plain || text.is_empty() {
+        if !self.paint.is_coloured() || text.is_empty() {
             return text.to_owned();
         }
         let code = match ink {

@@ -1,28 +1,31 @@
 //! Text on a grid of terminal columns, where a Chinese character takes two.
 
+use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
+
 use crate::Lang;
 
 /// How many columns `text` takes.
 pub(super) fn columns(text: &str) -> usize {
-    text.chars().map(char_columns).sum()
+    text.width()
 }
 
 /// How many columns a character takes: two for the wide East Asian ones, none for marks that join the one before.
 fn char_columns(c: char) -> usize {
-    match u32::from(c) {
-        0x0300..=0x036F | 0x200B..=0x200F | 0xFE00..=0xFE0F => 0,
-        0x1100..=0x115F
-        | 0x2E80..=0x303E
-        | 0x3041..=0xA4CF
-        | 0xAC00..=0xD7A3
-        | 0xF900..=0xFAFF
-        | 0xFE30..=0xFE4F
-        | 0xFF00..=0xFF60
-        | 0xFFE0..=0xFFE6
-        | 0x1F300..=0x1FAFF
-        | 0x20000..=0x3FFFD => 2,
-        _ => 1,
+    c.width().unwrap_or(0)
+}
+
+/// As much of `text` as fits into `width` columns, with "…" where something was left out.
+pub(super) fn cut(text: &str, width: usize) -> String {
+    if columns(text) <= width {
+        return text.to_owned();
     }
+    let mut used = 0;
+    let fits = |c: &char| {
+        used += char_columns(*c);
+        used < width
+    };
+    let kept: String = text.chars().take_while(fits).collect();
+    if width == 0 { String::new() } else { kept + "…" }
 }
 
 /// `text` with spaces behind it, `width` columns in all.
@@ -90,6 +93,9 @@ mod tests {
         assert_eq!(columns("坐着"), 4);
         assert_eq!(left("猫", 5), "猫   ");
         assert_eq!(right("猫", 5), "   猫");
+        assert_eq!(cut("坐着看", 5), "坐着…");
+        assert_eq!(cut("坐着看", 4), "坐…");
+        assert_eq!(cut("cat", 3), "cat");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Walkthroughs written out: for people in a terminal, for programs as JSON.
 
 mod claims;
+mod heat;
 mod ink;
 pub mod json;
 mod layout;
@@ -8,5 +9,6 @@ mod numbers;
 mod summary;
 mod tensor;
 mod terminal;
+mod why;
 
 pub use ink::{Paint, Terminal};

@@ -1,10 +1,13 @@
 //! A tensor as a matrix, a heat map or bars.
 
+use super::heat::{Map, Scale};
 use super::ink::{INDENT, Ink, MATRIX, Terminal};
 use super::layout::{columns, left, right};
 use super::numbers;
 use crate::{Labels, Layout, Shown, Style};
 
+/// So many rows of shares have a map before their numbers; fewer are read at once.
+const MAPPED: usize = 4;
 /// Columns of the longest bar.
 const BAR: usize = 32;
 
@@ -29,6 +32,9 @@ impl Terminal {
                     }
                     let numbers: Vec<f32> =
                         shown.numbers.iter().copied().skip(head).step_by(*heads).collect();
+                    if shown.style == Style::Heat && *rows >= MAPPED {
+                        self.map(out, shown, &numbers, (*rows, *keys));
+                    }
                     self.matrix(out, shown, &numbers, (*rows, *keys));
                 }
             }
@@ -39,6 +45,17 @@ impl Terminal {
                 self.matrix(out, shown, &shown.numbers, (1, shown.numbers.len()));
             }
         }
+    }
+
+    /// Shares of many rows, to be seen at once before they are read.
+    fn map(&self, out: &mut Vec<String>, shown: &Shown, numbers: &[f32], (rows, keys): (usize, usize)) {
+        let count = |many: usize| (1..=many).map(|k| k.to_string()).collect::<Vec<String>>();
+        let named = names(shown, 0);
+        let rows = if named.len() == rows { named.to_vec() } else { count(rows) };
+        let numbered = rows.iter().enumerate().map(|(k, name)| format!("{} {name}", k + 1));
+        let rows: Vec<String> = if named.is_empty() { rows } else { numbered.collect() };
+        let scale = Scale::Upto(1.0);
+        self.heat(out, &Map { rows: &rows, columns: &count(keys), numbers, scale });
     }
 
     fn matrix(&self, out: &mut Vec<String>, shown: &Shown, given: &[f32], (rows, width): (usize, usize)) {

@@ -2,6 +2,8 @@
 
 use std::collections::HashSet;
 
+use glassformer_tensor::Tensor;
+
 use super::{Ending, Telling};
 use crate::equation::Equations;
 use crate::names::Path;
@@ -110,16 +112,21 @@ impl Telling<'_> {
         Ok(shown.into_iter().map(named).map(bars).collect())
     }
 
+    fn probabilities(&self) -> Result<&Tensor, Error> {
+        let missing = || Error::NoTensor { name: PROBABILITIES.to_owned(), nearest: "logits".to_owned() };
+        self.trace.value(PROBABILITIES).map(|traced| &traced.tensor).ok_or_else(missing)
+    }
+
     /// The largest of row `row` of the probabilities, as many as `most`, the largest first.
     pub(super) fn best(&self, row: usize, most: usize) -> Result<Vec<usize>, Error> {
-        let tensor = self.trace.get(PROBABILITIES)?.tensor;
+        let tensor = self.probabilities()?;
         let width = tensor.shape().last().copied().unwrap_or(0);
         Ok(largest(&tensor.data()[row * width..(row + 1) * width], most))
     }
 
     /// The probability of `id` in row `row`.
     pub(super) fn probability(&self, row: usize, id: usize) -> Result<f32, Error> {
-        let tensor = self.trace.get(PROBABILITIES)?.tensor;
+        let tensor = self.probabilities()?;
         let width = tensor.shape().last().copied().unwrap_or(0);
         Ok(tensor.data().get(row * width + id).copied().unwrap_or(0.0))
     }
@@ -185,15 +192,17 @@ impl Telling<'_> {
     }
 }
 
-/// The places of the largest numbers, as many as `most`, the largest first.
-pub(super) fn largest(row: &[f32], most: usize) -> Vec<usize> {
-    let rank = |a: &usize, b: &usize| row[*b].total_cmp(&row[*a]).then(a.cmp(b));
-    let mut places: Vec<usize> = (0..row.len()).collect();
+/// The places of the largest numbers, as many as `most`, the largest first; of equal ones the first.
+pub(crate) fn largest(row: &[f32], most: usize) -> Vec<usize> {
     let most = most.min(row.len());
-    if most > 0 && most < row.len() {
-        places.select_nth_unstable_by(most - 1, rank);
+    let mut best: Vec<(f32, usize)> = Vec::with_capacity(most + 1);
+    for (place, &number) in row.iter().enumerate() {
+        if best.len() == most && best.last().is_none_or(|last| number.total_cmp(&last.0).is_le()) {
+            continue;
+        }
+        let at = best.partition_point(|(other, _)| other.total_cmp(&number).is_ge());
+        best.insert(at, (number, place));
+        best.truncate(most);
     }
-    places.truncate(most);
-    places.sort_by(rank);
-    places
+    best.into_iter().map(|(_, place)| place).collect()
 }

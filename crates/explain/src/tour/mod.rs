@@ -4,7 +4,7 @@
 //! but which numbers are the largest. Every formula is made from the operation that ran ([`crate::equation`]).
 
 mod ending;
-mod place;
+pub(crate) mod place;
 mod select;
 mod summary;
 
@@ -21,6 +21,7 @@ use crate::names::Path;
 use crate::trace::PROBABILITIES;
 use crate::{Error, Fact, Labels, Layout, Likely, Shown, Step, Style, Text, Trace, Walkthrough, Words};
 
+pub(crate) use ending::largest;
 pub use select::Detail;
 pub use summary::{Candidate, Choice, Look, Seen, Summary, Token};
 
@@ -78,9 +79,9 @@ pub enum Ending<'t> {
 }
 
 /// A run and what is needed to tell it.
-struct Telling<'t> {
+pub(crate) struct Telling<'t> {
     tour: &'t Tour<'t>,
-    trace: Trace,
+    pub trace: Trace,
     words: Words,
 }
 
@@ -90,23 +91,7 @@ impl Tour<'_> {
     /// # Errors
     /// If the model cannot run, or lacks what was asked for: a layer, a head, a word.
     pub fn walk(&self, model: &Model, backend: &dyn Backend) -> Result<Walkthrough, Error> {
-        let mut sequence = self.sequence.clone();
-        if let Ending::Written { count, .. } = self.ending {
-            if count >= sequence.target.len() {
-                return Err(Error::Written { written: count, target: sequence.target.len() });
-            }
-            if count > 0 {
-                // The last token was written and never read.
-                sequence.target.pop();
-            }
-        }
-        let trace = Trace::likely(model, backend, &sequence, self.ending.likely())?;
-        let words = Words {
-            source: self.names(&sequence.source),
-            target: self.names(&sequence.target),
-            vocabulary: self.ending.vocabulary(),
-        };
-        let telling = Telling { tour: self, trace, words };
+        let telling = self.run(model, backend)?;
         self.detail.check(&telling)?;
         let steps = match self.detail {
             Detail::Summary => Vec::new(),
@@ -115,7 +100,33 @@ impl Tour<'_> {
         Ok(Walkthrough { title: self.title(), summary: Some(telling.summary()?), steps })
     }
 
-    fn title(&self) -> Text {
+    /// Runs `model` over the text and what was written.
+    pub(crate) fn run(&self, model: &Model, backend: &dyn Backend) -> Result<Telling<'_>, Error> {
+        if let Ending::Written { count, .. } = self.ending
+            && count >= self.sequence.target.len()
+        {
+            return Err(Error::Written { written: count, target: self.sequence.target.len() });
+        }
+        let sequence = self.read();
+        let trace = Trace::likely(model, backend, &sequence, self.ending.likely())?;
+        let words = Words {
+            source: self.names(&sequence.source),
+            target: self.names(&sequence.target),
+            vocabulary: self.ending.vocabulary(),
+        };
+        Ok(Telling { tour: self, trace, words })
+    }
+
+    /// What the model read: the last token was written and never read.
+    pub(crate) fn read(&self) -> Sequence {
+        let mut sequence = self.sequence.clone();
+        if self.ending.count() > 0 {
+            sequence.target.pop();
+        }
+        sequence
+    }
+
+    pub(crate) fn title(&self) -> Text {
         match self.ending {
             Ending::Written { answer, .. } => Text::same(format!("“{}” → “{answer}”", self.text)),
             Ending::Blanks { .. }
@@ -126,18 +137,18 @@ impl Tour<'_> {
         }
     }
 
-    fn name(&self, id: u32) -> String {
+    pub(crate) fn name(&self, id: u32) -> String {
         (self.token)(id)
     }
 
-    fn names(&self, ids: &[u32]) -> Vec<String> {
+    pub(crate) fn names(&self, ids: &[u32]) -> Vec<String> {
         ids.iter().map(|&id| self.name(id)).collect()
     }
 }
 
 impl Ending<'_> {
     /// How many tokens were written.
-    fn count(&self) -> usize {
+    pub(crate) fn count(&self) -> usize {
         match self {
             Self::Written { count, .. } => *count,
             Self::Blanks { .. }
@@ -149,7 +160,7 @@ impl Ending<'_> {
     }
 
     /// What the scores of the head mean.
-    fn likely(&self) -> Likely {
+    pub(crate) fn likely(&self) -> Likely {
         match self {
             Self::Written { .. } | Self::Blanks { .. } => Likely::Softmax,
             Self::Classes { likely, .. } | Self::Tags { likely, .. } => *likely,
@@ -158,12 +169,19 @@ impl Ending<'_> {
     }
 
     /// What the head scores, where it is few enough to be shown.
-    fn vocabulary(&self) -> Vec<String> {
+    pub(crate) fn vocabulary(&self) -> Vec<String> {
         match self {
             Self::Classes { names, .. } | Self::Tags { names, .. } => names.to_vec(),
             Self::Span { .. } => ["s", "e"].map(str::to_owned).into(),
             Self::Written { .. } | Self::Blanks { .. } | Self::Rows => Vec::new(),
         }
+    }
+}
+
+impl<'t> Telling<'t> {
+    /// The text that is told.
+    pub(crate) fn tour(&self) -> &'t Tour<'t> {
+        self.tour
     }
 }
 
@@ -325,7 +343,7 @@ impl Telling<'_> {
     }
 
     /// How many tokens of the target were given, before any was written.
-    fn given(&self) -> usize {
+    pub(crate) fn given(&self) -> usize {
         // The last token that was written is not read.
         let read = self.tour.ending.count().saturating_sub(1);
         self.trace.sequence().target.len() - read

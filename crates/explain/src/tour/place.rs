@@ -5,7 +5,7 @@ use crate::{Shown, Text};
 use glassformer_graph::Side;
 
 /// The part of the model that the value `name` belongs to: `source.0.attend` for `source.0.attend.global.query`.
-pub(super) fn section(name: &str) -> String {
+pub(crate) fn section(name: &str) -> String {
     let path = Path::of(name);
     match (path.side, path.layer) {
         (Some(side), Some(layer)) if path.part == path.last => format!("{side}.{layer}"),

@@ -1,7 +1,7 @@
 //! A run on one screen: the tokens, who looks at whom, and what each word was chosen from.
 
 use glassformer_formula::print;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::ending::{CANDIDATES, largest};
 use super::{Ending, Telling};
@@ -9,7 +9,7 @@ use crate::names::Path;
 use crate::{Error, Text};
 
 /// A run on one screen.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// The tokens that were read: those of the source, or of the prompt.
     pub tokens: Vec<Token>,
@@ -25,14 +25,14 @@ pub struct Summary {
     /// What was chosen, and from what.
     pub choices: Vec<Choice>,
     /// The first numbers of the vector that the text became, where nothing is chosen.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub vector: Vec<f32>,
     /// What a reader should know of the choices.
     pub note: Option<Text>,
 }
 
 /// A token.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Token {
     /// Its id.
     pub id: u32,
@@ -41,7 +41,7 @@ pub struct Token {
 }
 
 /// What a token looks at.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Look {
     /// The token.
     pub token: String,
@@ -50,7 +50,7 @@ pub struct Look {
 }
 
 /// A token that is looked at.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Seen {
     /// The token.
     pub token: String,
@@ -64,7 +64,7 @@ pub struct Seen {
 const SIDES: [[&str; 2]; 2] = [["start", "起点"], ["end", "终点"]];
 
 /// Something that was chosen.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Choice {
     /// For which place.
     pub place: Text,
@@ -77,7 +77,7 @@ pub struct Choice {
 }
 
 /// What could be chosen.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Candidate {
     /// What.
     pub text: String,
@@ -91,7 +91,7 @@ const SEEN: usize = 3;
 const VECTOR: usize = 8;
 
 impl Telling<'_> {
-    pub(super) fn summary(&self) -> Result<Summary, Error> {
+    pub(crate) fn summary(&self) -> Result<Summary, Error> {
         let sequence = self.trace.sequence();
         let given = self.given();
         let read = if sequence.source.is_empty() { &sequence.target[..given] } else { &sequence.source };

@@ -3,16 +3,13 @@
 //!
 //! It went wrong once: `Q = X · W_Q` stood beside a Q that was RMS(X) · `W_Q`, and unrotated Q and K beside scores of rotated ones.
 
-mod evaluate;
-mod parse;
-
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use evaluate::{Array, World, evaluate};
 use glassformer_conformance as common;
 use glassformer_cpu::Cpu;
 use glassformer_engine::Sequence;
+use glassformer_explain::replay::{Array, World, evaluate};
 use glassformer_explain::{
     Detail, Ending, Layout, Likely, Operand, Shown, Tour, Trace, Walkthrough, worked_example,
 };
@@ -166,8 +163,7 @@ impl Told {
 
 /// The numbers of a tensor; a bias is a row.
 fn array(tensor: &Tensor) -> Array {
-    let shape = if let [width] = *tensor.shape() { vec![1, width] } else { tensor.shape().to_vec() };
-    Array::new(&shape, tensor.data().iter().map(|&x| f64::from(x)).collect())
+    Array::from(tensor.clone())
 }
 
 /// The rows and columns of `all` that are shown.
@@ -176,7 +172,8 @@ fn part(all: &Array, shown: &Shown) -> Vec<f64> {
     let inner: usize = all.shape.iter().skip(1).product();
     let rows = shown.rows.clone().unwrap_or_else(|| (0..all.shape[0]).collect());
     let columns = shown.columns.clone().unwrap_or_else(|| (0..width).collect());
-    let numbers = rows.iter().flat_map(|row| all.data[row * inner..(row + 1) * inner].chunks(width));
+    let data = all.data();
+    let numbers = rows.iter().flat_map(|row| data[row * inner..(row + 1) * inner].chunks(width));
     numbers.flat_map(|numbers| columns.iter().map(move |&column| numbers[column])).collect()
 }
 
@@ -194,7 +191,7 @@ fn close(said: &[f64], shown: &[f32]) -> Result<(), String> {
     Ok(())
 }
 
-fn fixtures() -> Vec<PathBuf> {
+pub(super) fn fixtures() -> Vec<PathBuf> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/hf");
     let entries = std::fs::read_dir(folder).expect("the fixtures are in the repository");
     let mut cases: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be read").path()).collect();
@@ -203,12 +200,12 @@ fn fixtures() -> Vec<PathBuf> {
     cases
 }
 
-fn name(case: &Path) -> String {
+pub(super) fn name(case: &Path) -> String {
     case.file_name().unwrap_or_default().to_string_lossy().into_owned()
 }
 
 /// The checkpoint of a fixture with a sequence of a few tokens; nothing where it is not read yet.
-fn opened(case: &Path) -> Option<(Checkpoint, Sequence)> {
+pub(super) fn opened(case: &Path) -> Option<(Checkpoint, Sequence)> {
     let opened = if case.join("modules.json").exists() { open_for_embedding(case) } else { open(case) };
     let checkpoint = opened.ok()?;
     let golden = Weights::open(case.join("golden.safetensors")).expect("it opens");

@@ -25,6 +25,8 @@ pub(super) enum Expr {
     Root(Box<Expr>),
     /// A part with its name below; plain text leaves the name out.
     Brace(Box<Expr>, &'static str),
+    /// A part that something can point at; see [`super::mathml_with_ids`].
+    Marked(String, Box<Expr>),
 }
 
 /// An operator between things.
@@ -153,6 +155,11 @@ pub(super) fn call(function: impl Into<Expr>, argument: impl Into<Expr>) -> Expr
 /// `table[index]`
 pub(super) fn at(table: impl Into<Expr>, index: impl Into<Expr>) -> Expr {
     row![table.into(), fence(Fence::Index, index)]
+}
+
+/// What something can point at by `id`.
+pub(super) fn marked(id: impl Into<String>, inner: impl Into<Expr>) -> Expr {
+    Expr::Marked(id.into(), Box::new(inner.into()))
 }
 
 pub(super) fn prose(words: impl Into<String>) -> Expr {

@@ -1,6 +1,6 @@
 //! What is read off the rows: `softmax(rows · W_o)` and its kin, and the pooled row.
 
-use super::expr::{Expr, Fence, Sign, call, fence, float, joined, row, sub, transposed};
+use super::expr::{Expr, Fence, Sign, call, fence, float, joined, marked, row, sub, transposed};
 use super::names::{Names, act_word};
 use crate::half::Half;
 use crate::types::{Dense, Head, Pool, Pooler, Then};
@@ -23,7 +23,7 @@ pub(super) fn whole(names: &Names<'_>, rows: Expr, brackets: Fence) -> Expr {
 }
 
 fn head(names: &Names<'_>, rows: Expr, brackets: Fence) -> Expr {
-    let softmax = |scores: Expr| row!["softmax", fence(brackets, scores)];
+    let softmax = |scores: Expr| row![marked("softmax", "softmax"), fence(brackets, scores)];
     match &names.formula.head {
         Head::Rows => rows,
         Head::Words { tied, bias, dense, scale } => {
@@ -33,7 +33,7 @@ fn head(names: &Names<'_>, rows: Expr, brackets: Fence) -> Expr {
                 Some(scale) => row![rows, Sign::Dot, float(*scale)],
             };
             let matrix = if *tied { transposed(names.table(last(names))) } else { sub("W", "o") };
-            let scores = row![rows, Sign::Dot, matrix];
+            let scores = row![rows, Sign::Dot, marked("head", matrix)];
             softmax(if *bias { row![scores, Sign::Plus, sub("b", "o")] } else { scores })
         }
         Head::Adaptive { .. } => row!["ln", Sign::Beside, adaptive_name(names), fence(brackets, rows)],
@@ -109,7 +109,13 @@ fn projected(names: &Names<'_>, dense: Option<Dense>, x: Expr, index: &'static s
 }
 
 fn linear(x: Expr, index: &'static str, bias: bool) -> Expr {
-    let product = row![x, Sign::Dot, sub("W", index)];
+    let id = match index {
+        "pool" => "pooler",
+        "d" => "head-dense",
+        _ => "head",
+    };
+    let matrix = marked(id, sub("W", index));
+    let product = row![x, Sign::Dot, matrix];
     if bias { row![product, Sign::Plus, sub("b", index)] } else { product }
 }
 

@@ -23,6 +23,7 @@ fn piece(expr: &Expr) -> String {
         }
         Expr::Over(above, below) => format!("\\frac{{{}}}{{{}}}", piece(above), piece(below)),
         Expr::Root(inner) => format!("\\sqrt{{{}}}", piece(inner)),
+        Expr::Marked(_, inner) => piece(inner),
         Expr::Brace(inner, name) => format!("\\underbrace{{ {} }}_{{\\text{{{name}}}}} ", piece(inner)),
     }
 }

@@ -2,12 +2,23 @@
 
 use super::expr::{Expr, Fence, Sign};
 
-pub(super) fn render(expr: &Expr) -> String {
-    format!("<math xmlns=\"http://www.w3.org/1998/Math/MathML\" display=\"block\">{}</math>", piece(expr))
+/// Whether parts that something can point at have an `id`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ids {
+    Leave,
+    Write,
+}
+
+pub(super) fn render(expr: &Expr, ids: Ids) -> String {
+    format!(
+        "<math xmlns=\"http://www.w3.org/1998/Math/MathML\" display=\"block\">{}</math>",
+        piece(expr, ids)
+    )
 }
 
 /// Exactly one element for every expression, as scripts and fractions need.
-fn piece(expr: &Expr) -> String {
+fn piece(expr: &Expr, ids: Ids) -> String {
+    let piece = |expr: &Expr| piece(expr, ids);
     match expr {
         Expr::Letter(name) => element("mi", &escape(name)),
         Expr::Word(name) => element("mi", &escape(name)),
@@ -19,19 +30,22 @@ fn piece(expr: &Expr) -> String {
             let (open, close) = brackets(*fence);
             element("mrow", &format!("{}{}{}", element("mo", open), piece(inner), element("mo", close)))
         }
-        Expr::Script { base, below, above } => scripted(base, below.as_deref(), above.as_deref()),
+        Expr::Script { base, below, above } => {
+            scripted(piece(base), below.as_deref().map(piece), above.as_deref().map(piece))
+        }
         Expr::Over(above, below) => element("mfrac", &(piece(above) + &piece(below))),
         Expr::Root(inner) => element("msqrt", &piece(inner)),
         Expr::Brace(inner, name) => {
             let braced = element("munder", &(piece(inner) + "<mo stretchy=\"true\">⏟</mo>"));
             element("munder", &(braced + &element("mtext", &escape(name))))
         }
+        Expr::Marked(_, inner) if ids == Ids::Leave => piece(inner),
+        Expr::Marked(id, inner) => format!("<mrow id=\"{}\">{}</mrow>", escape(id), piece(inner)),
     }
 }
 
-fn scripted(base: &Expr, below: Option<&Expr>, above: Option<&Expr>) -> String {
-    let base = piece(base);
-    match (below.map(piece), above.map(piece)) {
+fn scripted(base: String, below: Option<String>, above: Option<String>) -> String {
+    match (below, above) {
         (None, None) => base,
         (Some(below), None) => element("msub", &(base + &below)),
         (None, Some(above)) => element("msup", &(base + &above)),

@@ -19,7 +19,7 @@ pub(super) fn render(expr: &Expr) -> String {
         }
         Expr::Over(above, below) => format!("{}/{}", tight(above, &['+', '−']), tight(below, &[' ', '/'])),
         Expr::Root(inner) => format!("√{}", tight(inner, &[' ', '/'])),
-        Expr::Brace(inner, _) => render(inner),
+        Expr::Brace(inner, _) | Expr::Marked(_, inner) => render(inner),
     }
 }
 

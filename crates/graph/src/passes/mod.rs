@@ -1,6 +1,7 @@
 //! Passes: from a graph to a graph. Training, showing, editing and measuring are these, so every backend has them for nothing.
 
 pub mod edit;
+pub mod given;
 pub mod grad;
 pub mod moments;
 pub mod tap;
@@ -9,16 +10,23 @@ use std::collections::HashMap;
 
 use crate::{Builder, Error, Graph, Leaf, Node, Op, Origin, Value};
 
-/// Copies `graph` node by node. After each node, `then` may append more and give values that later nodes shall use in place
+/// A part of a graph that a copy may leave out.
+#[derive(Clone, Copy)]
+enum Piece {
+    Leaf(Value),
+    Node(usize),
+}
+
+/// Copies `graph` node by node, what `keep` keeps of it. After each node, `then` may append more and give values that later nodes shall use in place
 /// of the node's outputs. Outputs of the graph stay the outputs, replaced alike.
 fn rewrite(
     graph: &Graph,
-    keep: impl Fn(usize) -> bool,
+    keep: impl Fn(Piece) -> bool,
     mut then: impl FnMut(&mut Builder, &Node, &[Value]) -> Result<Option<Vec<Value>>, Error>,
 ) -> Result<Graph, Error> {
     let mut build = Builder::new();
     let mut new: HashMap<Value, Value> = HashMap::new();
-    for (index, info) in graph.values().iter().enumerate() {
+    for (index, info) in graph.values().iter().enumerate().filter(|(at, _)| keep(Piece::Leaf(Value(*at)))) {
         let copy = match info.origin {
             Origin::Leaf(Leaf::Weight) => build.weight(&info.name, info.shape)?,
             Origin::Leaf(Leaf::Input) => build.input(&info.name, info.shape)?,
@@ -28,7 +36,7 @@ fn rewrite(
         new.insert(Value(index), copy);
     }
     for (index, node) in graph.nodes().iter().enumerate() {
-        if !keep(index) {
+        if !keep(Piece::Node(index)) {
             continue;
         }
         let inputs: Vec<Value> = node.inputs.iter().map(|v| new[v]).collect();
@@ -58,5 +66,9 @@ fn prune(graph: &Graph) -> Result<Graph, Error> {
             node.inputs.iter().for_each(|v| needed[v.0] = true);
         }
     }
-    rewrite(graph, |index| keep[index], |_, _, _| Ok(None))
+    let keep = |piece| match piece {
+        Piece::Leaf(_) => true,
+        Piece::Node(index) => keep[index],
+    };
+    rewrite(graph, keep, |_, _, _| Ok(None))
 }

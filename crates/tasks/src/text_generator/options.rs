@@ -1,6 +1,8 @@
 //! How text is written, and what was written.
 
-use glassformer_engine::{Decoding, Finish, Sampling};
+use std::sync::Arc;
+
+use glassformer_engine::{Decoding, Finish, Observer, Sampling};
 
 use crate::Long;
 
@@ -23,6 +25,8 @@ pub struct Generate {
     /// What is done with a source or a prompt that is too long. A prompt loses its beginning: what is written goes on from its
     /// end.
     pub long: Long,
+    /// Who watches the search: what each rule made of the scores, and which beams were left behind.
+    pub observer: Option<Arc<dyn Observer>>,
     /// Whose text this is, if what the model reads for it may be kept: later texts of the same owner that begin alike cost only what is new.
     pub owner: Option<u64>,
 }

@@ -1,37 +1,59 @@
 //! The notation of formulas as a tree. It knows nothing of the engine: only what a reader of the line knows.
 
+/// How deep brackets may be nested: a line may come from a file that is not trusted.
+const DEEPEST: usize = 32;
+/// How long a line may be. A chain of sums is a tree as deep as it is long.
+const LONGEST: usize = 4096;
+
 /// A formula's right side.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Expr {
+    /// A number.
     Number(f64),
     /// n, the number of rows of the text.
     Length,
+    /// A value or a weight.
     Symbol(String),
+    /// `Kᵀ`.
     Transposed(Box<Expr>),
     /// `W[t]`: what is between the brackets stays as it is written.
     Index(Box<Expr>, String),
+    /// `LN(X)`.
     Call(String, Vec<Expr>),
     /// `[a, b]`: columns side by side.
     Beside(Vec<Expr>),
     /// `[a; b]`: rows one after the other.
     Below(Vec<Expr>),
+    /// `a + b`.
     Add(Box<Expr>, Box<Expr>),
+    /// `a − b`.
     Subtract(Box<Expr>, Box<Expr>),
+    /// `a · b`.
     Product(Box<Expr>, Box<Expr>),
+    /// `a ⊙ b`: number by number.
     Each(Box<Expr>, Box<Expr>),
+    /// `a / b`.
     Divide(Box<Expr>, Box<Expr>),
+    /// `−a`.
     Negative(Box<Expr>),
+    /// `√a`.
     Root(Box<Expr>),
     /// |i − j|.
     Distance,
 }
 
 /// A line taken apart: the right side, and what stands behind commas.
+///
+/// # Errors
+/// If it is no line of this notation.
 pub fn line(text: &str) -> Result<(Expr, Vec<String>), String> {
+    if text.len() > LONGEST {
+        return Err(format!("a line of {} bytes", text.len()));
+    }
     let mut parts = split(text, ',').into_iter();
     let equation = parts.next().ok_or("an empty line")?;
     let (_, right) = equation.split_once(" = ").ok_or_else(|| format!("{text:?} is no equation"))?;
-    let mut parser = Parser { rest: right.chars().collect(), at: 0 };
+    let mut parser = Parser { rest: right.chars().collect(), at: 0, depth: 0 };
     let expr = parser.sum()?;
     if parser.at < parser.rest.len() {
         let rest: String = parser.rest[parser.at..].iter().collect();
@@ -57,6 +79,7 @@ pub fn split(text: &str, mark: char) -> Vec<String> {
 struct Parser {
     rest: Vec<char>,
     at: usize,
+    depth: usize,
 }
 
 impl Parser {
@@ -81,21 +104,34 @@ impl Parser {
         if self.takes(wanted) { Ok(()) } else { Err(format!("{wanted:?} is missing at {}", self.at)) }
     }
 
-    fn sum(&mut self) -> Result<Expr, String> {
-        let mut left = self.product()?;
-        loop {
-            left = match self.peek() {
-                Some('+') => {
-                    self.at += 1;
-                    Expr::Add(left.into(), self.product()?.into())
-                }
-                Some('−') => {
-                    self.at += 1;
-                    Expr::Subtract(left.into(), self.product()?.into())
-                }
-                _ => return Ok(left),
-            };
+    /// One level deeper than before.
+    fn deeper<T>(&mut self, inner: impl FnOnce(&mut Self) -> Result<T, String>) -> Result<T, String> {
+        if self.depth == DEEPEST {
+            return Err(format!("it is nested more than {DEEPEST} deep"));
         }
+        self.depth += 1;
+        let found = inner(self);
+        self.depth -= 1;
+        found
+    }
+
+    fn sum(&mut self) -> Result<Expr, String> {
+        self.deeper(|parser| {
+            let mut left = parser.product()?;
+            loop {
+                left = match parser.peek() {
+                    Some('+') => {
+                        parser.at += 1;
+                        Expr::Add(left.into(), parser.product()?.into())
+                    }
+                    Some('−') => {
+                        parser.at += 1;
+                        Expr::Subtract(left.into(), parser.product()?.into())
+                    }
+                    _ => return Ok(left),
+                };
+            }
+        })
     }
 
     fn product(&mut self) -> Result<Expr, String> {
@@ -121,7 +157,7 @@ impl Parser {
 
     fn factor(&mut self) -> Result<Expr, String> {
         if self.takes('−') {
-            return Ok(Expr::Negative(self.factor()?.into()));
+            return Ok(Expr::Negative(self.deeper(Self::factor)?.into()));
         }
         let mut expr = self.primary()?;
         loop {
@@ -179,7 +215,7 @@ impl Parser {
             }
             '√' => {
                 self.at += 1;
-                Ok(Expr::Root(self.primary()?.into()))
+                Ok(Expr::Root(self.deeper(Self::primary)?.into()))
             }
             c if c.is_ascii_digit() => self.number(),
             _ => self.word(),
@@ -216,11 +252,26 @@ impl Parser {
     }
 }
 
-#[test]
-fn lines_are_read_as_people_read_them() {
-    let (expr, conditions) = line("S = Q · Kᵀ / √48 − m · |i − j|, h = 6, j ≤ i").expect("it is a line");
-    assert_eq!(conditions, ["h = 6", "j ≤ i"]);
-    let Expr::Subtract(left, right) = expr else { panic!("{expr:?}") };
-    assert!(matches!(*left, Expr::Divide(..)) && matches!(*right, Expr::Product(..)));
-    assert!(line("Q").is_err() && line("Q = X ·").is_err() && line("Q = X) + 1").is_err());
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_nested_too_deep_is_an_error() {
+        for open in ["(", "−", "√", "f(", "["] {
+            let text = format!("X = {}", open.repeat(100_000));
+            assert!(line(&text).is_err(), "{open}");
+        }
+        let long = format!("X = {}", vec!["a"; 100_000].join(" · "));
+        assert!(line(&long).is_err(), "a chain of products is a tree that is as deep");
+    }
+
+    #[test]
+    fn lines_are_read_as_people_read_them() {
+        let (expr, conditions) = line("S = Q · Kᵀ / √48 − m · |i − j|, h = 6, j ≤ i").expect("it is a line");
+        assert_eq!(conditions, ["h = 6", "j ≤ i"]);
+        let Expr::Subtract(left, right) = expr else { panic!("{expr:?}") };
+        assert!(matches!(*left, Expr::Divide(..)) && matches!(*right, Expr::Product(..)));
+        assert!(line("Q").is_err() && line("Q = X ·").is_err() && line("Q = X) + 1").is_err());
+    }
 }
