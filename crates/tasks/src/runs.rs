@@ -1,9 +1,11 @@
 //! A model that runs over batches of sequences, for callers on many threads.
 //!
-//! While one caller's batch runs, others put theirs into a queue; whoever comes next takes all of it as one batch. So nobody waits for
-//! company, and those who wait anyway wait once.
+//! While one caller's batch runs, others put theirs into a queue. When it ends, the first of them runs all that waits as one batch. So nobody
+//! waits for company, those who wait anyway wait once, and who has an answer waits for nobody.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::collections::VecDeque;
+use std::mem;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use glassformer_engine::{Asked, Output, Passes, Sequence};
 use glassformer_families::Checkpoint;
@@ -23,9 +25,9 @@ const SCORES: usize = 1 << 25;
 /// A model that runs over batches of sequences.
 pub(crate) struct Runs {
     pub checkpoint: Checkpoint,
+    /// Whoever's turn it is holds them.
     passes: Mutex<Passes>,
-    /// What came while a batch ran.
-    queue: Mutex<Vec<Arc<Waiting>>>,
+    turn: Mutex<Turn>,
     load: Mutex<EncoderLoad>,
 }
 
@@ -38,12 +40,74 @@ pub struct EncoderLoad {
     pub batches: u64,
 }
 
+/// Whose turn it is.
+#[derive(Default)]
+struct Turn {
+    /// Somebody's.
+    taken: bool,
+    /// Who came meanwhile.
+    queue: VecDeque<Arc<Waiting>>,
+}
+
 /// Sequences of a caller that waits.
 struct Waiting {
     sequences: Vec<Sequence>,
     /// The output that it wants.
     name: String,
-    answer: Mutex<Option<Result<Vec<Vec<f32>>, Error>>>,
+    stage: Mutex<Stage>,
+    changed: Condvar,
+}
+
+/// How far a caller's wait is.
+enum Stage {
+    Waits,
+    /// It is this caller's turn to run all that waits.
+    Runs,
+    Answered(Result<Vec<Vec<f32>>, Error>),
+}
+
+impl Waiting {
+    fn enter(&self, stage: Stage) {
+        *lock(&self.stage) = stage;
+        self.changed.notify_one();
+    }
+
+    /// Waits for an answer; none where it is this caller's turn instead.
+    fn wait(&self) -> Option<Result<Vec<Vec<f32>>, Error>> {
+        let mut stage = lock(&self.stage);
+        loop {
+            match mem::replace(&mut *stage, Stage::Waits) {
+                Stage::Waits => stage = self.changed.wait(stage).unwrap_or_else(PoisonError::into_inner),
+                Stage::Runs => return None,
+                Stage::Answered(answer) => return Some(answer),
+            }
+        }
+    }
+}
+
+/// Ends a turn when it is dropped: the first who waits is next.
+struct Taken<'a>(&'a Mutex<Turn>);
+
+impl Drop for Taken<'_> {
+    fn drop(&mut self) {
+        let mut turn = lock(self.0);
+        match turn.queue.front() {
+            Some(next) => next.enter(Stage::Runs),
+            None => turn.taken = false,
+        }
+    }
+}
+
+/// A batch of callers. Nobody waits for one that panicked.
+struct Together(VecDeque<Arc<Waiting>>);
+
+impl Drop for Together {
+    fn drop(&mut self) {
+        for waiting in self.0.drain(..) {
+            let error = Error::Service { what: "lost a batch".to_owned() };
+            waiting.enter(Stage::Answered(Err(error)));
+        }
+    }
 }
 
 /// Nothing is half done in what these locks guard when another thread panics: a run binds everything anew.
@@ -54,7 +118,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Runs {
     pub fn new(checkpoint: Checkpoint, backend: &Arc<dyn Backend>) -> Result<Self, Error> {
         let passes = Mutex::new(Passes::new(&checkpoint.model, backend.clone())?);
-        Ok(Self { checkpoint, passes, queue: Mutex::default(), load: Mutex::default() })
+        Ok(Self { checkpoint, passes, turn: Mutex::default(), load: Mutex::default() })
     }
 
     /// What it has done.
@@ -69,51 +133,60 @@ impl Runs {
         name: &str,
         mut take: impl FnMut(usize, &[f32]),
     ) -> Result<(), Error> {
-        match self.passes.try_lock() {
-            Ok(mut passes) => return self.run_now(&mut passes, sequences, name, take),
-            Err(TryLockError::Poisoned(passes)) => {
-                return self.run_now(&mut passes.into_inner(), sequences, name, take);
-            }
-            Err(TryLockError::WouldBlock) => {}
+        let mut turn = lock(&self.turn);
+        if !turn.taken {
+            turn.taken = true;
+            drop(turn);
+            let _taken = Taken(&self.turn);
+            return self.run_now(&mut lock(&self.passes), sequences, name, take);
         }
         let own = Arc::new(Waiting {
             sequences: sequences.to_vec(),
             name: name.to_owned(),
-            answer: Mutex::default(),
+            stage: Mutex::new(Stage::Waits),
+            changed: Condvar::new(),
         });
-        lock(&self.queue).push(own.clone());
-        let mut passes = lock(&self.passes);
-        if lock(&own.answer).is_none() {
-            self.run_queue(&mut passes, name);
-        }
-        drop(passes);
-        let answer = lock(&own.answer).take();
+        turn.queue.push_back(own.clone());
+        drop(turn);
+        let answer = own.wait().or_else(|| {
+            self.run_queue(name);
+            own.wait()
+        });
         let rows = answer.unwrap_or_else(|| Err(Error::Service { what: "lost a batch".to_owned() }))?;
         rows.iter().enumerate().for_each(|(index, rows)| take(index, rows));
         Ok(())
     }
 
     /// Runs all that waits for the output `name` together.
-    fn run_queue(&self, passes: &mut Passes, name: &str) {
-        let mut queue = lock(&self.queue);
-        let (together, others): (Vec<_>, _) = queue.drain(..).partition(|waiting| waiting.name == name);
-        *queue = others;
-        drop(queue);
+    fn run_queue(&self, name: &str) {
+        let taken = Taken(&self.turn);
+        let mut turn = lock(&self.turn);
+        let (together, others) = turn.queue.drain(..).partition(|waiting| waiting.name == name);
+        turn.queue = others;
+        drop(turn);
+        let mut together = Together(together);
+        let mut passes = lock(&self.passes);
         let sequences: Vec<Sequence> =
-            together.iter().flat_map(|waiting| waiting.sequences.iter().cloned()).collect();
+            together.0.iter().flat_map(|waiting| waiting.sequences.iter().cloned()).collect();
         let mut rows = Vec::with_capacity(sequences.len());
-        let all = self.run_now(passes, &sequences, name, |_, numbers| rows.push(numbers.to_vec()));
+        let all = self.run_now(&mut passes, &sequences, name, |_, numbers| rows.push(numbers.to_vec()));
+        let mut answers = Vec::with_capacity(together.0.len());
         let mut rows = rows.into_iter();
-        for waiting in together {
-            let answer = if all.is_ok() {
+        for waiting in &together.0 {
+            answers.push(if all.is_ok() {
                 Ok(rows.by_ref().take(waiting.sequences.len()).collect())
             } else {
                 // Whose fault it was is found out alone.
                 let mut own = Vec::new();
                 let keep = |_: usize, numbers: &[f32]| own.push(numbers.to_vec());
-                self.run_now(passes, &waiting.sequences, name, keep).map(|()| own)
-            };
-            *lock(&waiting.answer) = Some(answer);
+                self.run_now(&mut passes, &waiting.sequences, name, keep).map(|()| own)
+            });
+        }
+        drop(passes);
+        // The next batch begins before this one's callers go on.
+        drop(taken);
+        for (waiting, answer) in mem::take(&mut together.0).into_iter().zip(answers) {
+            waiting.enter(Stage::Answered(answer));
         }
     }
 
@@ -199,32 +272,68 @@ mod tests {
 
     use super::*;
 
+    fn runs() -> Runs {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tasks/tags");
+        let backend: Arc<dyn Backend> = Arc::new(Cpu::new(1));
+        Runs::new(crate::open(&folder).expect("it opens"), &backend).expect("it prepares")
+    }
+
+    fn ask(runs: &Runs, first: u32) -> Vec<Vec<f32>> {
+        let sequence = |first: u32| Sequence { source: (first..first + 5).collect(), ..Sequence::default() };
+        let mut rows = Vec::new();
+        let keep = |_: usize, row: &[f32]| rows.push(row.to_vec());
+        runs.run(&[sequence(first), sequence(first + 1)], "logits", keep).expect("it runs");
+        rows
+    }
+
+    fn wait_for(runs: &Runs, callers: usize) {
+        while lock(&runs.turn).queue.len() < callers {
+            std::thread::yield_now();
+        }
+    }
+
     /// Four callers come while a batch runs: they run as one, and each gets the numbers that it gets alone.
     #[test]
     fn who_waits_anyway_waits_once() {
-        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fixtures/tasks/tags");
-        let backend: Arc<dyn Backend> = Arc::new(Cpu::new(1));
-        let runs = Runs::new(crate::open(&folder).expect("it opens"), &backend).expect("it prepares");
-        let sequence = |first: u32| Sequence { source: (first..first + 5).collect(), ..Sequence::default() };
-        let ask = |first: u32| {
-            let mut rows = Vec::new();
-            runs.run(&[sequence(first), sequence(first + 1)], "logits", |_, row| rows.push(row.to_vec()))
-                .expect("it runs");
-            rows
-        };
-        let alone: Vec<_> = (4..8).map(ask).collect();
+        let runs = &runs();
+        let alone: Vec<_> = (4..8).map(|first| ask(runs, first)).collect();
         assert_eq!(runs.load(), EncoderLoad { sequences: 8, batches: 4 });
-        let running = lock(&runs.passes);
+        lock(&runs.turn).taken = true;
+        let running = Taken(&runs.turn);
         std::thread::scope(|scope| {
-            let callers: Vec<_> = (4..8).map(|first| scope.spawn(move || ask(first))).collect();
-            while lock(&runs.queue).len() < callers.len() {
-                std::thread::yield_now();
-            }
+            let callers: Vec<_> = (4..8).map(|first| scope.spawn(move || ask(runs, first))).collect();
+            wait_for(runs, 4);
             drop(running);
             for (caller, alone) in callers.into_iter().zip(&alone) {
                 assert_eq!(caller.join().expect("nobody panics"), *alone);
             }
         });
         assert_eq!(runs.load(), EncoderLoad { sequences: 16, batches: 5 });
+        assert!(!lock(&runs.turn).taken);
+    }
+
+    /// A caller panics while others wait: they are answered all the same.
+    #[test]
+    fn a_panic_ends_one_turn() {
+        let runs = &runs();
+        let alone = ask(runs, 4);
+        std::thread::scope(|scope| {
+            let broken = scope.spawn(move || {
+                let sequence = Sequence { source: vec![4, 5], ..Sequence::default() };
+                runs.run(&[sequence], "logits", |_, _| {
+                    wait_for(runs, 2);
+                    panic!("as it is told to");
+                })
+            });
+            while !lock(&runs.turn).taken {
+                std::thread::yield_now();
+            }
+            let callers: Vec<_> = (0..2).map(|_| scope.spawn(move || ask(runs, 4))).collect();
+            assert!(broken.join().is_err());
+            for caller in callers {
+                assert_eq!(caller.join().expect("it is answered"), alone);
+            }
+        });
+        assert!(!lock(&runs.turn).taken);
     }
 }
