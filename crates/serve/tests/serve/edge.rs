@@ -72,6 +72,11 @@ async fn off<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T 
     tokio::task::spawn_blocking(work).await.expect("it does not panic")
 }
 
+/// How many, in a test that `GLASSFORMER_LONG_TESTS` makes longer.
+fn many(few: usize, more: usize) -> usize {
+    if std::env::var_os("GLASSFORMER_LONG_TESTS").is_some() { more } else { few }
+}
+
 fn completion(more: &Value) -> String {
     let mut body = json!({ "prompt": "The cat", "max_tokens": 3, "temperature": 0 });
     for (key, value) in more.as_object().into_iter().flatten() {
@@ -97,7 +102,7 @@ async fn clients_that_are_too_slow_are_told_or_closed() {
     let address = running.address;
     off(move || {
         // Headers that never end; many of them, and others are answered meanwhile.
-        let mut half: Vec<TcpStream> = (0..200).map(|_| connect(address)).collect();
+        let mut half: Vec<TcpStream> = (0..many(200, 2000)).map(|_| connect(address)).collect();
         for stream in &mut half {
             stream.write_all(b"POST /v1/completions HTTP/1.1\r\nhost: loc").expect("it is read");
         }
@@ -144,7 +149,7 @@ async fn whoever_goes_leaves_nothing_behind() {
     let running = run(limits()).await;
     let address = running.address;
     off(move || {
-        for round in 0..40 {
+        for round in 0..many(40, 500) {
             let mut stream = connect(address);
             let more = json!({ "max_tokens": 200, "stream": round % 2 == 0 });
             stream.write_all(completion(&more).as_bytes()).expect("it is read");
@@ -182,7 +187,7 @@ async fn a_reader_that_takes_nothing_is_cut() {
 async fn many_clients_get_an_answer_each_and_all_the_same() {
     let running = run(Limits::default()).await;
     let address = running.address;
-    let clients = if std::env::var_os("GLASSFORMER_LONG_TESTS").is_some() { 1000 } else { 200 };
+    let clients = many(200, 1000);
     let answers = off(move || {
         let clients: Vec<_> = (0..clients)
             .map(|_| {
