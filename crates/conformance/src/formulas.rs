@@ -56,14 +56,14 @@ pub fn formula(random: &mut Random) -> Formula {
         _ => Head::Rows,
     };
     let norm = Then::Norm(Norm::Layer { epsilon: 1e-5, bias: true });
-    let dense = Then::Dense { width: 10, act: Some(Activation::Tanh), bias: true };
+    let projected = Then::Dense { width: 10, act: Some(Activation::Tanh), bias: true };
     let pools = [
         (Pool::First, vec![]),
-        (Pool::Last, vec![dense, norm, Then::Unit]),
+        (Pool::Last, vec![projected, norm, Then::Unit]),
         (Pool::Mean, vec![Then::Unit]),
         (Pool::LastBut(1), vec![]),
         (Pool::MeanRoot, vec![]),
-        (Pool::WeightedMean, vec![dense]),
+        (Pool::WeightedMean, vec![projected]),
         (Pool::Max, vec![]),
         (Pool::Together(vec![Pool::Max, Pool::Mean]), vec![Then::Unit]),
     ];
