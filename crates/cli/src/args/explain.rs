@@ -15,7 +15,7 @@ Examples:
   glassformer explain --model FOLDER --max-new-tokens 3 \"Once upon a time\"
   glassformer explain --model FOLDER \"The cat [MASK] on the mat.\"
   glassformer explain --model FOLDER \"Where did it sit?\" \"It sat on the mat.\"
-  glassformer explain --trace out \"The cat sat\"            a run as files, for Python and for pages
+  glassformer explain --trace out \"The cat sat\"            a run as files
   glassformer explain --lens \"The cat sat\"                 what it would say after each sublayer
   glassformer explain --attribute --contrast 狗 \"The cat sat\"   why 猫 and not 狗
   glassformer explain --ablate heads \"The cat sat\"         what becomes of it without each head
