@@ -21,6 +21,7 @@ mod tasks;
 mod terminal;
 mod tokens;
 mod train;
+mod why;
 mod writing;
 
 // Tests that stand in these files run here, so that the program is compiled once.
