@@ -122,6 +122,9 @@ describe('heat maps', () => {
     const pooled = fit({ rows: 2, columns: 4 }, 2, 1)
     expect(pooled).toEqual({ rows: 1, columns: 2, down: 2, right: 2 })
     expect(m && [strongest(m, 0, 0, pooled), strongest(m, 0, 1, pooled)]).toEqual([-5, -Infinity])
+    const pixels = new Uint32Array(2)
+    if (m) paint(pixels, 2, 0, 0, m, { kind: 'signed', scale: 5 }, PALETTES.light, pooled)
+    expect([...pixels]).toEqual([PALETTES.light.signed[0], 0])
   })
   it('find what is pointed at', () => {
     expect(hit(99, 0, 100, 50, { rows: 5, columns: 10 })).toEqual({ row: 0, column: 9 })

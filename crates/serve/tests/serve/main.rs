@@ -2,6 +2,7 @@
 
 mod bad;
 mod edge;
+mod glass;
 mod ollama;
 mod openai;
 mod own;
