@@ -1,5 +1,6 @@
 //! Where text goes: results to stdout, everything else to stderr.
 
+use std::cell::OnceCell;
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -26,6 +27,8 @@ enum Talk {
 pub struct Console {
     talk: Talk,
     settings: Settings,
+    /// See [`Console::exact_backend`]: weights that were prepared once are shared by all that one backend runs.
+    exact: OnceCell<Arc<dyn Backend>>,
 }
 
 /// Columns of a line where there is no terminal, and how far lines adapt to one.
@@ -40,7 +43,7 @@ impl Console {
             (false, true) => Talk::Verbose,
             (false, false) => Talk::Usual,
         };
-        Self { talk, settings }
+        Self { talk, settings, exact: OnceCell::new() }
     }
 
     /// What the user wants of every run.
@@ -157,7 +160,7 @@ impl Console {
     /// What runs the models where every bit is to be that of the weights, whatever they are stored in: unless the command itself says
     /// otherwise. Numbers that are checked do not depend on a configuration that was forgotten.
     pub fn exact_backend(&self) -> Arc<dyn Backend> {
-        self.device(self.exact_precision())
+        self.exact.get_or_init(|| self.device(self.exact_precision())).clone()
     }
 
     /// What [`Console::exact_backend`] computes in.

@@ -1,6 +1,9 @@
 //! `glassformer explain`.
 
-use super::{command, finish, run};
+use std::fs;
+use std::path::Path;
+
+use super::{command, decoder, finish, folder, run, saved};
 
 #[test]
 fn explain_tells_the_whole_story_on_stdout_alone() {
@@ -201,4 +204,98 @@ fn a_page_has_the_run_inside_and_asks_nobody() {
     run(&["explain", "--html", "/no/such/folder/a.html", "cat"]).refused_with("/no/such/folder", "");
     run(&["explain", "--html", &path, " "]).refused_with("the text is empty", "give a sentence");
     run(&["explain", "--model", "anything"]).refused_with("there is no text", "give a sentence");
+}
+
+/// The bytes of both files of a trace.
+fn bytes(folder: &Path) -> [Vec<u8>; 2] {
+    ["trace.json", "trace.safetensors"].map(|name| fs::read(folder.join(name)).unwrap())
+}
+
+#[test]
+fn a_run_is_written_as_files_and_verified() {
+    let out = folder("explain_trace").join("a").join("b");
+    let path = out.to_str().unwrap();
+    let ran = run(&["explain", "--trace", path, "--level", "full", "Good morning"]);
+    assert!(ran.err.starts_with("wrote ") && ran.err.contains(path), "{}", ran.err);
+    assert_eq!(ran.ok(), "");
+    let trace: serde_json::Value = serde_json::from_slice(&bytes(&out)[0]).unwrap();
+    assert_eq!((&trace["schema"], &trace["level"]), (&1.into(), &"full".into()));
+    assert_eq!(trace["answer"]["text"], run(&["translate", "Good morning"]).ok().trim());
+    assert_eq!(trace["decode"]["search"], "beams");
+    let table = run(&["verify", path]).ok();
+    assert!(table.contains("✓ rows of a softmax sum to one") && table.contains("equal: "), "{table}");
+    let told: serde_json::Value = serde_json::from_str(&run(&["verify", path, "--json"]).ok()).unwrap();
+    assert_eq!((&told["equal"], &told["missing"], &told["schema"]), (&true.into(), &0.into(), &1.into()));
+    // The manifest itself can be named, too.
+    run(&["verify", out.join("trace.json").to_str().unwrap()]).ok();
+
+    // One bit of a number in the middle is another.
+    let numbers = out.join("trace.safetensors");
+    let mut changed = fs::read(&numbers).unwrap();
+    let at = changed.len() / 2 / 4 * 4 + 3;
+    changed[at] ^= 0x40;
+    fs::write(&numbers, changed).unwrap();
+    let ran = run(&["verify", path]);
+    assert_eq!(ran.code, Some(1), "{}", ran.err);
+    assert!(ran.out.contains("different: "), "{}", ran.out);
+    let told: serde_json::Value = serde_json::from_str(&run(&["verify", path, "--json"]).out).unwrap();
+    assert!(told["first"]["step"].is_string() && told["equal"] == false, "{}", told["first"]);
+}
+
+#[test]
+fn what_cannot_be_traced_leaves_an_earlier_trace_as_it_was() {
+    let out = folder("explain_kept");
+    let path = out.to_str().unwrap();
+    run(&["explain", "--trace", path, "--level", "summary", "Good morning"]).ok();
+    let before = bytes(&out);
+    let trace = |more: &[&str]| run(&[&["explain", "--trace", path], more].concat());
+    trace(&[" "]).refused_with("the text is empty", "give a sentence");
+    trace(&[&"cat ".repeat(25_000)]).refused_with("tokens", "256 at most");
+    trace(&["--max-new-tokens", "1000", "cat"]).refused_with("--max-new-tokens is 1000", "from 1 to 256");
+    let (_, untold) = saved("explain_untold", decoder());
+    trace(&["--model", &untold, "cat"]).refused_with("tokenizer", "forward and generate --ids need none");
+    run(&["explain", "--trace", path]).refused("required");
+    trace(&["--full", "cat"]).refused("cannot be used with");
+    let left: Vec<_> = fs::read_dir(&out).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left.len(), 2, "{left:?}");
+    assert_eq!(bytes(&out), before);
+    let told = run(&["verify", path]).ok();
+    assert!(told.contains("could not be computed"), "{told}");
+}
+
+#[test]
+fn what_is_no_trace_is_refused() {
+    let out = folder("explain_broken");
+    let path = out.to_str().unwrap();
+    run(&["verify"]).refused_with("nothing to verify", "explain --trace");
+    run(&["verify", path]).refused_with("there is no trace.json", "--against");
+    run(&["explain", "--trace", path, "Good morning"]).ok();
+    let [json, numbers] = bytes(&out);
+    fs::write(out.join("trace.json"), &json[..json.len() / 2]).unwrap();
+    run(&["verify", path]).refused_with("ends before it is complete", "write the trace again");
+    let other = String::from_utf8(json.clone()).unwrap().replacen("\"schema\":1", "\"schema\":7", 1);
+    fs::write(out.join("trace.json"), other).unwrap();
+    run(&["verify", path]).refused_with("version 7", "write the trace again");
+    fs::write(out.join("trace.json"), &json).unwrap();
+    fs::write(out.join("trace.safetensors"), &numbers[..numbers.len() / 2]).unwrap();
+    run(&["verify", path]).refused("trace.safetensors");
+    fs::write(out.join("trace.safetensors"), &numbers).unwrap();
+    assert!(run(&["verify", path]).ok().contains("equal: "));
+}
+
+/// How words are chosen can be said, and is told of each.
+#[test]
+fn a_trace_shows_every_rule_over_candidates() {
+    let story = format!("{}/../../fixtures/tasks/story", env!("CARGO_MANIFEST_DIR"));
+    let out = folder("explain_rules");
+    let path = out.to_str().unwrap();
+    let drawn = ["--temperature", "0.7", "--top-k", "5", "--seed", "3", "--repetition-penalty", "1.2"];
+    let text = ["--max-new-tokens", "4", "--model", &story, "Once upon a time"];
+    run(&[&["explain", "--trace", path][..], &drawn, &text].concat()).ok();
+    let trace: serde_json::Value = serde_json::from_slice(&bytes(&out)[0]).unwrap();
+    let stages = trace["decode"]["steps"][0]["stages"].as_array().unwrap();
+    let kinds: Vec<&str> = stages.iter().filter_map(|stage| stage["kind"].as_str()).collect();
+    assert_eq!(kinds, ["raw", "repetition_penalty", "temperature", "top_k"]);
+    let plain = run(&[&["generate"][..], &drawn, &text].concat()).ok();
+    assert_eq!(trace["answer"]["text"].as_str().unwrap().trim(), plain.trim());
 }

@@ -5,8 +5,7 @@ use glassformer_graph::Side;
 
 use crate::names::Path;
 
-/// The TransformerLens name of the value `name`. `streams` has the values that go from layer to layer: what enters each, and what leaves
-/// it. `stacks` is how many stacks the model has, `rms` whether its norms keep the mean.
+/// The TransformerLens name of the value `name` in a model of this kind.
 pub(super) fn alias(name: &str, model: Kind) -> Option<String> {
     let path = Path::of(name);
     let side = path.side?;
@@ -17,6 +16,8 @@ pub(super) fn alias(name: &str, model: Kind) -> Option<String> {
     };
     let Some(layer) = path.layer else {
         return Some(match (path.part, path.last) {
+            // With two stacks one name would stand for both.
+            ("embed", _) if model.stacks > 1 => return None,
             ("embed", "words") => "hook_embed".to_owned(),
             ("embed", "positions") => "hook_pos_embed".to_owned(),
             ("embed", "typed") => "hook_token_type_embed".to_owned(),

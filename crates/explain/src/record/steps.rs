@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use glassformer_formula::{self as formula, FeedForward, Mix, Norm, Source};
-use glassformer_graph::ops::Shown as What;
-use glassformer_graph::{Graph, Op, Origin, Side};
+use glassformer_graph::ops::{Ids, Shown as What};
+use glassformer_graph::{Graph, Op, Origin, Rows, Side};
 use glassformer_tensor::Tensor;
 
 use super::alias::{Kind, Norms, alias};
@@ -28,7 +28,7 @@ pub(super) struct Parts {
     pub numbers: BTreeMap<String, Tensor>,
 }
 
-/// What of `trace` is told at `level`; `labels` are the columns of its scores where these are few, `mathml` is the model's formula.
+/// What of `trace` is told at `level`, whose scores are `likely`; `mathml` is the model's formula.
 pub(super) fn parts(trace: Trace, level: Level, likely: Likely, mathml: &str) -> Result<Parts, Error> {
     let equations = Equations::of(&trace, &HashMap::new());
     let formula = trace.model().formula();
@@ -182,8 +182,17 @@ fn shape_of(graph: &Graph, name: &str) -> Option<Vec<usize>> {
     let value = graph.value(name).ok()?;
     let shape = graph.shape(value);
     match shape.rows {
-        glassformer_graph::Rows::Fixed(rows) => Some(vec![rows, shape.width]),
-        _ => None,
+        Rows::Fixed(rows) => Some(vec![rows, shape.width]),
+        // What comes from outside with each text: patches, remembered rows.
+        Rows::Tokens(_)
+        | Rows::Picked(_)
+        | Rows::Memory(_)
+        | Rows::Recalled(_)
+        | Rows::Remembered(..)
+        | Rows::Low(..)
+        | Rows::Sequences(_)
+        | Rows::Distances(_)
+        | Rows::Pairs(_) => None,
     }
 }
 
@@ -237,8 +246,8 @@ fn kind_of(graph: &Graph, name: &str) -> &'static str {
     let Origin::Node(id, _) = graph.info(value).origin else { return "value" };
     match &graph.nodes()[id.0].op {
         Op::Lookup(lookup) => match lookup.ids {
-            glassformer_graph::ops::Ids::Positions { .. } => "position",
-            _ => "lookup",
+            Ids::Positions { .. } => "position",
+            Ids::Tokens(_) | Ids::Types(_) | Ids::Cluster { .. } => "lookup",
         },
         Op::Sinusoid(_) => "position",
         Op::Linear(_) => "linear",
@@ -264,7 +273,36 @@ fn kind_of(graph: &Graph, name: &str) -> &'static str {
         Op::Fill(_) => "fill",
         Op::RepeatRow(_) => "repeat",
         Op::SumRows(_) => "sum",
-        _ => "value",
+        // Only passes on rows, stores them, or belongs to training: no formula, no step.
+        Op::Pick(_)
+        | Op::Store(_)
+        | Op::Dropout(_)
+        | Op::CrossEntropy(_)
+        | Op::LookupGrad(_)
+        | Op::LinearInputGrad(_)
+        | Op::LinearWeightGrad(_)
+        | Op::ActivateGrad(_)
+        | Op::GateGrad(_)
+        | Op::NormGrad(_)
+        | Op::SoftmaxGrad(_)
+        | Op::AdaptiveGrad(_)
+        | Op::AttendGrad(_)
+        | Op::SqueezeGrad(_)
+        | Op::RecallGrad(_)
+        | Op::LeadGrad(_)
+        | Op::PoolGrad(_)
+        | Op::PickGrad(_)
+        | Op::HaltGrad(_)
+        | Op::CrossEntropyGrad(_)
+        | Op::SpanLoss(_)
+        | Op::SpanLossGrad(_)
+        | Op::PairLoss(_)
+        | Op::PairLossGrad(_)
+        | Op::Correct(_)
+        | Op::SumSquares(_)
+        | Op::Accumulate(_)
+        | Op::AdamW(_)
+        | Op::Remember(_) => "value",
     }
 }
 

@@ -59,30 +59,46 @@ pub(super) fn named(id: u32, text: String) -> Token {
     Token { id, text, bytes: None, span: None, part: None, special: false, written: false, group: 0 }
 }
 
-/// Numbers the words. Where the tokenizer knows them, `words` has them; else a word goes on where its letters do.
+/// Numbers the words. Tokens of one character are together, a space or a character that is a word by itself begins a new one, and else a
+/// word goes on where the tokenizer says so in `words`, or where its letters do.
 fn group(tokenizer: &Tokenizer, tokens: &mut [Token], words: &[Option<(usize, u32)>]) {
     let mut number = 0;
-    // The bytes of a character that is not whole yet.
+    // The bytes of a character that is not whole yet, and the last whole one.
     let mut open: Vec<u8> = Vec::new();
+    let mut last: Option<char> = None;
     for at in 0..tokens.len() {
         let own = tokens[at].bytes.clone().unwrap_or_default();
         if at > 0 {
-            let before = &tokens[at - 1];
+            let (before, this) = (&tokens[at - 1], &tokens[at]);
             let goes_on = match (words[at - 1], words[at]) {
-                _ if tokens[at].special || before.special => false,
-                (Some(last), Some(this)) => last == this,
+                _ if this.special || before.special => false,
                 _ if !open.is_empty() => true,
-                _ => follows(tokenizer, before, &tokens[at]),
+                _ if begins_word(&own) || last.is_some_and(is_a_word) => false,
+                (Some(last), Some(this)) => last == this,
+                _ => follows(tokenizer, before, this),
             };
             number += usize::from(!goes_on);
         }
         tokens[at].group = number;
         open.extend(own);
-        if let Some(rest) = std::str::from_utf8(&open).err().filter(|error| error.error_len().is_none()) {
-            open.drain(..rest.valid_up_to());
-        } else {
-            open.clear();
-        }
+        let whole = match std::str::from_utf8(&open) {
+            Ok(text) => text.len(),
+            // What never becomes a character ends here.
+            Err(error) if error.error_len().is_some() => open.len(),
+            Err(error) => error.valid_up_to(),
+        };
+        last = String::from_utf8_lossy(&open[..whole]).chars().last().or(last);
+        open.drain(..whole);
+    }
+}
+
+/// Whether a token's bytes begin with a space, or with a character that is a word by itself.
+fn begins_word(bytes: &[u8]) -> bool {
+    match bytes.first() {
+        None => false,
+        Some(first) if first.is_ascii() => first.is_ascii_whitespace(),
+        // Characters of Chinese and Japanese begin with these bytes, whole or not.
+        Some(first) => matches!(first, 0xE3..=0xE9 | 0xF0),
     }
 }
 

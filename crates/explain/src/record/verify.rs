@@ -206,7 +206,44 @@ impl Run<'_> {
             checks.extend(self.scores());
             checks.extend(decode.beams.as_ref().map(arithmetic));
         }
+        checks.extend(self.lens());
         checks
+    }
+
+    /// What the lens reads behind the last sublayer is the model's own output.
+    fn lens(&self) -> Option<Check> {
+        let lens = &self.recording.record.lens;
+        let places = lens.get("places")?.as_array()?;
+        let last = lens.get("readings")?.as_array()?.last()?;
+        let mut check = begun(
+            "lens",
+            "the last row of the lens is the model's output",
+            "透镜的最后一行就是模型的输出",
+            0.0,
+        );
+        for (place, cell) in places.iter().zip(last.get("cells")?.as_array()?) {
+            let row = place.as_u64()? as usize;
+            let guesses = cell.get("top")?.as_array()?.iter().chain(cell.get("wanted"));
+            for guess in guesses.filter(|guess| guess.is_object()) {
+                let (id, score) = (guess.get("id")?.as_u64()? as usize, guess.get("logit")?.as_f64()? as f32);
+                if self.score(row, id).is_some_and(|own| own.to_bits() != score.to_bits()) {
+                    deviates(&mut check, f64::MAX, &format!("row {row}"));
+                }
+            }
+        }
+        Some(check)
+    }
+
+    /// The score of `id` in row `row`: as it is stored, or as it was when a token was chosen from it.
+    fn score(&self, row: usize, id: usize) -> Option<f32> {
+        if let Some(logits) = self.recording.numbers.get("logits") {
+            let width = *logits.shape().last()?;
+            let at = row.checked_mul(width)?.checked_add(id).filter(|_| id < width)?;
+            return logits.data().get(at).copied();
+        }
+        let decode = self.recording.record.decode.as_ref()?;
+        let written = decode.steps.iter().find(|written| written.position == row)?;
+        written.candidates.iter().find(|candidate| candidate.id as usize == id)?.logit
     }
 
     /// Rows of a softmax sum to one.

@@ -4,8 +4,8 @@ use super::heat::{Map, Scale};
 use super::ink::{INDENT, Ink, MATRIX, Terminal};
 use super::layout::{columns, cut, left, right, wrap};
 use crate::why::{
-    Ablated, Attribution, Cell, Edit, Effect, Gradients, Guess, HeadStatistics, Lens, Method, Part, Sweep,
-    Why, With, Wrote,
+    Ablated, Attribution, Cell, Edit, Effect, Gradients, Guess, HeadStatistics, Lens, Method, Part, Reading,
+    Stack, Sweep, TokenShare, Why, With, Wrote,
 };
 use crate::{Lang, Text};
 
@@ -14,7 +14,14 @@ const LISTED: usize = 12;
 /// Heads that are named for what they do.
 const NAMED: usize = 3;
 /// Columns of the longest bar.
-const BAR: usize = 24;
+const BAR: usize = 16;
+
+/// A line of a list: a name, what else is known of it, and a number.
+struct Line {
+    name: String,
+    more: String,
+    number: f64,
+}
 
 impl Terminal {
     /// All answers.
@@ -37,7 +44,8 @@ impl Terminal {
         }
         if let Some(edits) = &why.edits {
             self.section(&mut out, self.say("edits", "改动"));
-            let mut lines: Vec<String> = edits.edits.iter().map(|edit| self.edit(edit)).collect();
+            let last = if why.target.is_empty() { "source" } else { "target" };
+            let mut lines: Vec<String> = edits.edits.iter().map(|edit| self.edit(edit, last)).collect();
             if lines.is_empty() {
                 lines.push(self.say("none", "无").to_owned());
             }
@@ -101,10 +109,12 @@ impl Terminal {
         }
     }
 
-    fn edit(&self, edit: &Edit) -> String {
-        let of = |side: &Option<crate::why::Stack>| match side {
-            Some(crate::why::Stack::Source) => "source",
-            Some(crate::why::Stack::Target) | None => "target",
+    /// An edit in a line; `last` is the stack that is meant where none is named.
+    fn edit(&self, edit: &Edit, last: &'static str) -> String {
+        let of = |side: &Option<Stack>| match side {
+            Some(Stack::Source) => "source",
+            Some(Stack::Target) => "target",
+            None => last,
         };
         let with = |with: &With| match with {
             With::Zero => self.say("zero", "零"),
@@ -133,7 +143,7 @@ impl Terminal {
             },
             Edit::Cut(cut) => {
                 let place = self.place((of(&cut.side), &cut.sublayer), cut.layer, cut.head);
-                format!("{place}: {} ↛ {}", cut.query + 1, cut.key + 1)
+                format!("{place}{}{} ↛ {}", self.say(": ", "："), cut.query + 1, cut.key + 1)
             }
         }
     }
@@ -180,7 +190,7 @@ impl Terminal {
         // The place that is asked about comes first, and as many others as fit.
         let last = lens.readings.last();
         let mut places = vec![place];
-        let cell_of = |place: usize, reading: &crate::why::Reading| -> String {
+        let cell_of = |place: usize, reading: &Reading| -> String {
             reading.cells.get(place).map_or_else(String::new, |cell| Self::guess(cell.top.first()))
         };
         let width = |place: usize| {
@@ -249,8 +259,7 @@ impl Terminal {
         parts.sort_by(|a, b| b.share.abs().total_cmp(&a.share.abs()));
         let rest: f64 = parts.iter().skip(LISTED).map(|part| part.share).sum();
         let more = parts.len().saturating_sub(LISTED);
-        let lines: Vec<(String, f64)> =
-            parts.iter().take(LISTED).map(|part| (self.part(part), part.share)).collect();
+        let lines: Vec<Line> = parts.iter().take(LISTED).map(|part| self.part(part)).collect();
         self.signed(out, &lines);
         if more > 0 {
             let text = match self.lang {
@@ -306,31 +315,42 @@ impl Terminal {
         self.note(out, &text);
     }
 
-    fn part(&self, part: &Part) -> String {
+    fn part(&self, part: &Part) -> Line {
         let side = if part.value.starts_with("source") { "source" } else { "target" };
-        match (part.wrote, part.layer, &part.sublayer) {
-            (Wrote::Head, Some(layer), Some(sublayer)) => self.place((side, sublayer), layer, part.head),
+        let (name, more) = match (part.wrote, part.layer, &part.sublayer) {
+            (Wrote::Head, Some(layer), Some(sublayer)) => {
+                (self.place((side, sublayer), layer, part.head), String::new())
+            }
             (Wrote::Feed, Some(layer), Some(sublayer)) => {
                 let most = part.neurons.first().map_or_else(String::new, |neuron| {
-                    format!(" ({} {}: {:+.2})", self.say("neuron", "神经元"), neuron.neuron + 1, neuron.share)
+                    format!("{} {} {:+.2}", self.say("neuron", "神经元"), neuron.neuron + 1, neuron.share)
                 });
-                format!("{}{most}", self.place((side, sublayer), layer, None))
+                (self.place((side, sublayer), layer, None), most)
             }
-            _ => part.value.clone(),
-        }
+            _ => (part.value.clone(), String::new()),
+        };
+        Line { name, more, number: part.share }
     }
 
     /// Names with numbers, and bars to both sides.
-    fn signed(&self, out: &mut Vec<String>, lines: &[(String, f64)]) {
-        let most = lines.iter().map(|(_, x)| x.abs()).fold(f64::MIN_POSITIVE, f64::max);
-        let room = self.width.saturating_sub(BAR + 14).max(16);
-        let label = lines.iter().map(|(name, _)| columns(name)).max().unwrap_or(0).min(room);
-        for (name, x) in lines {
-            let size = ((x.abs() / most) * BAR as f64).round() as usize;
-            let (ink, bar) = if *x < 0.0 { (Ink::Bad, "▒") } else { (Ink::Good, "█") };
+    fn signed(&self, out: &mut Vec<String>, lines: &[Line]) {
+        let most = lines.iter().map(|line| line.number.abs()).fold(f64::MIN_POSITIVE, f64::max);
+        let widest = |of: fn(&Line) -> &str| lines.iter().map(|line| columns(of(line))).max().unwrap_or(0);
+        let more = widest(|line| &line.more);
+        let gap = if more > 0 { more + 2 } else { 0 };
+        let room = self.width.saturating_sub(BAR + gap + 15).max(12);
+        let label = widest(|line| &line.name).min(room);
+        for Line { name, more: text, number } in lines {
+            let size = ((number.abs() / most) * BAR as f64).round() as usize;
+            let (ink, bar) = if *number < 0.0 { (Ink::Bad, "▒") } else { (Ink::Good, "█") };
             let bar = self.ink(ink, &bar.repeat(size));
-            let line =
-                format!("  {}  {}  {bar}", left(&cut(name, label), label), right(&format!("{x:+.4}"), 9));
+            let text = if more > 0 {
+                self.ink(Ink::Faint, &format!("  {}", left(text, more)))
+            } else {
+                String::new()
+            };
+            let number = right(&format!("{number:+.4}"), 9);
+            let line = format!("  {}{text}  {number}  {bar}", left(&cut(name, label), label));
             out.push(line.trim_end().to_owned());
         }
     }
@@ -355,11 +375,12 @@ impl Terminal {
         }
         let mut sorted: Vec<&Ablated> = sweep.without.iter().collect();
         sorted.sort_by(|a, b| change(b).abs().total_cmp(&change(a).abs()));
-        let name = |ablated: &&Ablated| {
-            let place = self.place((&ablated.part, &ablated.sublayer), ablated.layer, ablated.head);
-            (format!("{place}  p {:.4}", ablated.p), change(ablated))
+        let line = |ablated: &&Ablated| Line {
+            name: self.place((&ablated.part, &ablated.sublayer), ablated.layer, ablated.head),
+            more: format!("p {:.4}", ablated.p),
+            number: change(ablated),
         };
-        let lines: Vec<(String, f64)> = sorted.iter().take(LISTED).map(name).collect();
+        let lines: Vec<Line> = sorted.iter().take(LISTED).map(line).collect();
         self.signed(out, &lines);
         let with = match sweep.with {
             With::Zero => Text {
@@ -442,23 +463,28 @@ impl Terminal {
         self.section(out, title);
         let two = found.tokens.iter().any(|share| share.part == "source")
             && found.tokens.iter().any(|share| share.part == "target");
-        let name = |share: &crate::why::TokenShare| match (two, share.part.as_str()) {
+        let name = |share: &TokenShare| match (two, share.part.as_str()) {
             (false, _) => format!("{} {}", share.token + 1, share.text),
             (true, "source") => format!("{} {} {}", self.say("source", "源"), share.token + 1, share.text),
             (true, _) => format!("{} {} {}", self.say("target", "目标"), share.token + 1, share.text),
         };
-        let lines: Vec<(String, f64)> = found.tokens.iter().map(|share| (name(share), share.share)).collect();
+        let line = |share: &TokenShare| Line { name: name(share), more: String::new(), number: share.share };
+        let lines: Vec<Line> = found.tokens.iter().map(line).collect();
         self.signed(out, &lines);
         let score = self.say("score", "得分");
         match (found.baseline, found.missing) {
-            (Some(baseline), Some(missing)) => out.push(format!(
-                "  {score} {:.4} − {} {baseline:.4} = {} {:.4} + {} {missing:.4}",
-                found.score,
-                self.say("without embeddings", "无嵌入时"),
-                self.say("shares", "各项之和"),
-                found.score - baseline - missing,
-                self.say("missed by the steps", "步长误差"),
-            )),
+            (Some(baseline), Some(missing)) => {
+                let text = format!(
+                    "{score} {:.4} = {} {baseline:.4} + {} {:.4} + {} {missing:.4}",
+                    found.score,
+                    self.say("of average tokens", "平均词元的得分"),
+                    self.say("shares", "各项之和"),
+                    found.score - baseline - missing,
+                    self.say("missed by the steps", "步长误差"),
+                );
+                let lines = wrap(&text, self.width.saturating_sub(2), self.lang);
+                out.extend(lines.into_iter().map(|line| format!("  {line}")));
+            }
             _ => out.push(format!("  {score} {:.4}", found.score)),
         }
     }

@@ -2,18 +2,21 @@
 //!
 //! Gradient × input is the product of each token's embedding with the score's gradient there: how much of the score would be lost, to
 //! first order, if the embedding shrank to nothing (Shrikumar et al. 2017). Integrated gradients take the mean of that gradient on the
-//! way from no embedding to the whole one; then the shares sum to the score minus that of no embeddings, up to what a sum of steps
-//! misses of an integral, which is told (Sundararajan et al. 2017).
+//! way from the average token, the mean of the vocabulary's embeddings, to each token; then the shares sum to the score minus that of a
+//! text of average tokens, up to what a sum of steps misses of an integral, which is told (Sundararajan et al. 2017). Their baseline of
+//! zeros is none here: a model that norms its rows and adds no positions to them turns rows next to zero into large ones, layer after
+//! layer, and no sum of steps finds its way back.
 
 use std::sync::Arc;
 
 use glassformer_engine::{Forward, Named, Sequence};
 use glassformer_graph::ops::{Linear, SumRows};
-use glassformer_graph::{Backend, Builder, Graph, Shape, Side, given, grad};
+use glassformer_graph::{Backend, Builder, Constants, Graph, Op, Shape, Side, given, grad};
 use serde::Serialize;
 
 use super::focus::{Focus, no_head};
 use super::lens::scores;
+use super::stack;
 use crate::{Error, Trace};
 
 /// How many copies of a sequence run as one batch.
@@ -27,9 +30,9 @@ const SEED: &str = "why.seed";
 pub enum Method {
     /// Gradient × input.
     GradientTimesInput,
-    /// Integrated gradients, in so many steps.
+    /// Integrated gradients, from the average token, in so many steps.
     Integrated {
-        /// The steps from no embedding to the whole one.
+        /// The steps from the average token to each token.
         steps: usize,
     },
 }
@@ -57,7 +60,7 @@ pub struct Gradients {
     pub method: Method,
     /// The score.
     pub score: f64,
-    /// The score where all embeddings are zero; only integrated gradients need it.
+    /// The score of a text of average tokens; only integrated gradients need it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub baseline: Option<f64>,
     /// What the shares miss of the score minus the baseline: how far the steps are from the integral.
@@ -91,11 +94,11 @@ pub fn gradients(
         Method::GradientTimesInput => {
             let points = slope.at(&[1.0])?;
             found.score = points.scores[0];
-            slope.times_input(&points.gradients[0])
+            slope.along(&points.gradients[0], Way::FromNothing)
         }
         Method::Integrated { steps } => {
             let steps = steps.max(1);
-            // Steps are shorter near nothing, where norms turn small rows into large ones: α = t², so dα = 2t dt.
+            // Steps are shorter near the average token, whose row is small and is normed to a large one: α = t², so dα = 2t dt.
             let middle = |step: usize| (step as f64 + 0.5) / steps as f64;
             let mut shares = vec![0.0; slope.tokens()];
             let ends = slope.at(&[0.0, 1.0])?;
@@ -103,7 +106,7 @@ pub fn gradients(
                 let chunk: Vec<f64> = (first..steps.min(first + COPIES)).map(middle).collect();
                 let points = slope.at(&chunk.iter().map(|t| t * t).collect::<Vec<_>>())?;
                 for (t, gradient) in chunk.iter().zip(&points.gradients) {
-                    let part = slope.times_input(gradient);
+                    let part = slope.along(gradient, Way::FromAverage);
                     let weight = 2.0 * t / steps as f64;
                     shares.iter_mut().zip(part).for_each(|(share, part)| *share += weight * part);
                 }
@@ -132,6 +135,26 @@ struct Embedded {
     input: String,
     rows: usize,
     numbers: Vec<f32>,
+    /// The average token.
+    average: Vec<f64>,
+}
+
+/// From where a token came to be.
+#[derive(Clone, Copy)]
+enum Way {
+    FromNothing,
+    FromAverage,
+}
+
+impl Embedded {
+    /// The rows on the way from the average token, at 0, to the tokens, at 1.
+    fn at(&self, scale: f64) -> impl Iterator<Item = f32> + '_ {
+        let averages = self.average.iter().cycle();
+        self.numbers
+            .iter()
+            .zip(averages)
+            .map(move |(&x, average)| (average + (f64::from(x) - average) * scale) as f32)
+    }
 }
 
 /// A score as a function of the embeddings, with its slope.
@@ -191,7 +214,8 @@ impl<'t> Slope<'t> {
         for ((side, name), input) in words.into_iter().zip(inputs) {
             let tensor = trace.read(&name)?;
             let numbers = tensor.data().to_vec();
-            embedded.push(Embedded { side, input, rows: tensor.matrix().0, numbers });
+            let average = average(trace, whole, &name, tensor.matrix().1);
+            embedded.push(Embedded { side, input, rows: tensor.matrix().0, numbers, average });
         }
         Ok(Self { trace, backend, graph, focus, sequence, embedded, seed: weights, run: None })
     }
@@ -201,18 +225,13 @@ impl<'t> Slope<'t> {
         self.embedded.iter().map(|embedded| embedded.rows).sum()
     }
 
-    /// The score and its slope where embeddings are multiplied by each of `scales`; all run as one batch.
+    /// The score and its slope at each of `scales` of the way from the average token; all run as one batch.
     fn at(&mut self, scales: &[f64]) -> Result<Points, Error> {
         let sequences = vec![self.sequence.clone(); scales.len()];
         let scaled: Vec<Vec<f32>> = self
             .embedded
             .iter()
-            .map(|embedded| {
-                let all = scales
-                    .iter()
-                    .flat_map(|&scale| embedded.numbers.iter().map(move |&x| (f64::from(x) * scale) as f32));
-                all.collect()
-            })
+            .map(|embedded| scales.iter().flat_map(|&scale| embedded.at(scale)).collect())
             .collect();
         let mut named: Vec<Named<'_>> = self
             .embedded
@@ -249,21 +268,40 @@ impl<'t> Slope<'t> {
         Ok(Points { scores, gradients })
     }
 
-    /// The product of each token's embedding with its gradient.
-    fn times_input(&self, gradient: &[f32]) -> Vec<f64> {
+    /// The product of each token's gradient with the way that its embedding came.
+    fn along(&self, gradient: &[f32], way: Way) -> Vec<f64> {
         let mut shares = Vec::new();
         let mut from = 0;
         for embedded in &self.embedded {
             let width = (embedded.numbers.len() / embedded.rows.max(1)).max(1);
             let part = &gradient[from..from + embedded.numbers.len()];
             from += embedded.numbers.len();
+            let start = |column: usize| match way {
+                Way::FromNothing => 0.0,
+                Way::FromAverage => embedded.average[column],
+            };
             let rows = part.chunks(width).zip(embedded.numbers.chunks(width));
             shares.extend(rows.map(|(gradient, x)| {
-                gradient.iter().zip(x).map(|(g, x)| f64::from(*g) * f64::from(*x)).sum::<f64>()
+                let columns = gradient.iter().zip(x).enumerate();
+                columns.map(|(at, (g, x))| f64::from(*g) * (f64::from(*x) - start(at))).sum::<f64>()
             }));
         }
         shares
     }
+}
+
+/// The mean of the table from which the value `words` is looked up; zeros where words come from several tables.
+fn average(trace: &Trace, graph: &Graph, words: &str, width: usize) -> Vec<f64> {
+    let mut sums = vec![0.0; width];
+    let table = stack::maker(graph, words).filter(|node| matches!(node.op, Op::Lookup(_)));
+    let table = table.and_then(|node| trace.model().get(&graph.info(node.inputs[0]).name));
+    let Some(table) = table else { return sums };
+    for row in table.chunks(width.max(1)) {
+        sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
+    }
+    let rows = (table.len() / width.max(1)).max(1) as f64;
+    sums.iter_mut().for_each(|sum| *sum /= rows);
+    sums
 }
 
 /// The value in which the words of `side` are embedded, before anything is added to them.

@@ -167,6 +167,48 @@ impl<'t> LogitLens<'t> {
     }
 }
 
+/// How many scores are computed in one run: the table of a large vocabulary is read once for many rows.
+const TOGETHER: usize = 1 << 24;
+
+impl LogitLens<'_> {
+    /// What the head reads behind each of `streams`. Many are read in one run, each with the bits that it has alone.
+    ///
+    /// # Errors
+    /// As [`LogitLens::read`].
+    pub fn read_all(&mut self, streams: &[Stream]) -> Result<Vec<Scores>, Error> {
+        let [first, rest @ ..] = streams else { return Ok(Vec::new()) };
+        let mut all = vec![self.read(first)?];
+        let (each, width) = all[0].logits.matrix();
+        let together = (TOGETHER / (each * width).max(1)).max(1);
+        for streams in rest.chunks(together) {
+            let mut numbers = Vec::new();
+            for stream in streams {
+                numbers.extend_from_slice(self.trace.read(&stream.value)?.data());
+            }
+            let sequences = vec![self.sequence.clone(); streams.len()];
+            let named = [Named { name: &self.input, numbers: &numbers }];
+            let run = Forward::given(self.trace.model(), &self.graph, self.backend, &sequences, &named)?;
+            let output = |name: &str| -> Result<Vec<Tensor>, Error> {
+                let found = run.output(name)?.ok_or_else(no_head)?;
+                let size = found.rows / streams.len() * found.shape.width;
+                let shape = [found.rows / streams.len(), found.shape.width];
+                let parts = found.numbers.chunks(size.max(1));
+                let parts: Option<Vec<Tensor>> =
+                    parts.map(|part| Tensor::new(&shape, part.to_vec())).collect();
+                parts.ok_or_else(no_head)
+            };
+            let logits = output("logits")?;
+            let probabilities = match self.trace.scores_mean() {
+                Likely::Scores => logits.clone(),
+                Likely::Softmax | Likely::Sigmoid => output(PROBABILITIES)?,
+            };
+            let scores = logits.into_iter().zip(probabilities);
+            all.extend(scores.map(|(logits, probabilities)| Scores { logits, probabilities }));
+        }
+        Ok(all)
+    }
+}
+
 /// What the head of the run that `trace` holds reads at `places` behind every sublayer: at each the `most` largest scores.
 ///
 /// # Errors
@@ -176,8 +218,9 @@ pub fn lens(trace: &Trace, backend: &dyn Backend, places: &[Looked], most: usize
     let mut lens = LogitLens::new(trace, backend, &rows)?;
     let sums = trace.scores_mean() == Likely::Softmax;
     let mut readings = Vec::new();
-    for stream in lens.streams().to_vec() {
-        let scores = lens.read(&stream)?;
+    let streams = lens.streams().to_vec();
+    let all = lens.read_all(&streams)?;
+    for (stream, scores) in streams.into_iter().zip(all) {
         let wanted = |place: usize| places.get(place).and_then(|looked| looked.wanted);
         let cells = (0..scores.logits.matrix().0).map(|row| cell(&scores, row, wanted(row), (most, sums)));
         readings.push(Reading {
