@@ -185,13 +185,13 @@ fn any_model_that_writes_can_be_followed() {
 
 #[test]
 fn a_page_has_the_run_inside_and_asks_nobody() {
-    let folder = super::folder("explain-html");
+    let folder = folder("explain-html");
     let file = folder.join("cat.html");
     let path = file.display().to_string();
     let ran = run(&["explain", "--html", &path, "The cat sat"]);
     assert!(ran.err.contains("wrote") && ran.err.contains("cat.html"), "{}", ran.err);
     ran.ok();
-    let page = std::fs::read_to_string(&file).expect("it is there");
+    let page = fs::read_to_string(&file).expect("it is there");
     assert!(page.contains("default-src 'none'") && page.contains("猫坐着"));
     let inside = |id: &str| {
         page.split_once(&format!(" id=\"{id}\">")).and_then(|(_, rest)| rest.split_once("</script>"))
