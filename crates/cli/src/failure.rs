@@ -259,9 +259,10 @@ impl From<explain::Error> for Failure {
             explain::Error::Detail { what, there, .. } => {
                 Self::new(error.to_string(), format!("give --{what} a number from 1 to {there}"))
             }
-            explain::Error::Why { .. } => {
-                Self::new(error.to_string(), "ask about something else; `explain --help` lists questions")
-            }
+            explain::Error::Why { .. } => Self::new(
+                error.to_string(),
+                "`explain --help` lists questions; --heads can be asked of any model",
+            ),
             explain::Error::Edits { .. } => {
                 Self::new(error.to_string(), "docs/asking-why.md says what edits can be")
             }

@@ -43,7 +43,7 @@ impl Ran {
         Focus { row, column, against: None }
     }
 
-    fn bits(&self, trace: &Trace, name: &str) -> Vec<u32> {
+    fn bits(trace: &Trace, name: &str) -> Vec<u32> {
         trace.get(name).expect("it is there").tensor.data().iter().map(|x| x.to_bits()).collect()
     }
 }
@@ -95,7 +95,7 @@ fn the_last_reading_of_the_lens_is_the_models_own_output() {
         let last = streams.last().ok_or("there are no rows")?;
         let scores = lens.read(last).map_err(|error| error.to_string())?;
         let found: Vec<u32> = scores.logits.data().iter().map(|x| x.to_bits()).collect();
-        if found != ran.bits(&ran.trace, "logits") {
+        if found != Ran::bits(&ran.trace, "logits") {
             return Err("the last reading has other bits than the output".into());
         }
         let first = lens.read(&streams[0]).map_err(|error| error.to_string())?;
@@ -251,7 +251,7 @@ fn the_lens_of_an_edited_run_ends_in_its_output() {
         let mut lens = LogitLens::new(&after, &cpu, &[]).map_err(|error| error.to_string())?;
         let scores = lens.read(last).map_err(|error| error.to_string())?;
         let found: Vec<u32> = scores.logits.data().iter().map(|x| x.to_bits()).collect();
-        if found != ran.bits(&after, "logits") {
+        if found != Ran::bits(&after, "logits") {
             return Err("the last reading has other bits than the edited output".into());
         }
         Ok(1)

@@ -15,13 +15,13 @@ Examples:
   glassformer explain --model FOLDER --max-new-tokens 3 \"Once upon a time\"
   glassformer explain --model FOLDER \"The cat [MASK] on the mat.\"
   glassformer explain --model FOLDER \"Where did it sit?\" \"It sat on the mat.\"
-  glassformer explain --trace out \"The cat sat\"            a run as files, for Python and for pages
-  glassformer explain --open \"The cat sat\"                 in a browser, to look around and to change
-  glassformer explain --html cat.html \"The cat sat\"        the same as one file that opens anywhere
-  glassformer explain --lens \"The cat sat\"                 what it would say after each sublayer
-  glassformer explain --attribute --contrast 狗 \"The cat sat\"   why 猫 and not 狗
-  glassformer explain --ablate heads \"The cat sat\"         what becomes of it without each head
-  glassformer explain --edit edits.json \"The cat sat\"      what it would say with other activations
+  glassformer explain --open \"The cat sat\"                in a browser
+  glassformer explain --html FILE \"The cat sat\"           as one page
+  glassformer explain --trace out \"The cat sat\"           a run as files
+  glassformer explain --lens \"The cat sat\"                layer by layer
+  glassformer explain --attribute --contrast 狗 \"The cat sat\"    why 猫, not 狗
+  glassformer explain --ablate heads \"The cat sat\"        without each head
+  glassformer explain --edit FILE \"The cat sat\"           with other values
   glassformer explain --lang zh          a translation worked out by hand
   glassformer explain --errata --json    what is wrong in it
 ";
@@ -138,7 +138,7 @@ pub enum With {
 pub enum Gradients {
     /// The gradient times the input
     Input,
-    /// Integrated gradients, in 64 steps
+    /// Integrated gradients, from the average token, in 64 to 256 steps
     Integrated,
 }
 

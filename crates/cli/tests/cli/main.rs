@@ -21,6 +21,7 @@ mod tasks;
 mod terminal;
 mod tokens;
 mod train;
+mod why;
 mod writing;
 
 use std::io::{ErrorKind, Write};

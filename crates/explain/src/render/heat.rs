@@ -50,7 +50,7 @@ impl Terminal {
         let cell = if widest * width <= room { widest.max(least) } else { least };
         let shown = (room / cell).min(width);
         let start = " ".repeat(MATRIX);
-        let header = self.header(map, cell, shown);
+        let header = Self::header(map, cell, shown);
         out.push(self.ink(Ink::Faint, &format!("{start}{} {header}", left("", label))));
         let more = if shown < width { "…" } else { "" };
         let name = |row: usize| map.rows.get(row).map_or_else(String::new, |name| cut(name, label));
@@ -76,7 +76,7 @@ impl Terminal {
     }
 
     /// The names of the columns; where they do not fit, every tenth.
-    fn header(&self, map: &Map<'_>, cell: usize, shown: usize) -> String {
+    fn header(map: &Map<'_>, cell: usize, shown: usize) -> String {
         if map.columns.iter().all(|name| columns(name) < cell || cell == 1 && columns(name) == 1) {
             return map.columns[..shown].iter().map(|name| right(name, cell)).collect();
         }

@@ -14,7 +14,12 @@ const LISTED: usize = 12;
 /// Heads that are named for what they do.
 const NAMED: usize = 3;
 /// Columns of the longest bar.
-const BAR: usize = 16;
+const BAR: usize = 24;
+/// And of the shortest for a whole.
+const LEAST_BAR: usize = 6;
+
+/// What is told of a head, where there is such a thing.
+type OfHead = fn(&HeadStatistics) -> Option<f64>;
 
 /// A line of a list: a name, what else is known of it, and a number.
 struct Line {
@@ -207,7 +212,7 @@ impl Terminal {
             })
             .collect();
         let label = labels.iter().map(|label| columns(label)).max().unwrap_or(0);
-        let asked = columns(text).min(12).max(6) + 9;
+        let asked = columns(text).clamp(6, 12) + 9;
         let mut room = self.width.saturating_sub(2 + label + 2 + width(place) + 2 + asked + 2);
         for other in (0..lens.places.len()).filter(|other| *other != place) {
             let needed = width(other) + 2;
@@ -338,10 +343,12 @@ impl Terminal {
         let widest = |of: fn(&Line) -> &str| lines.iter().map(|line| columns(of(line))).max().unwrap_or(0);
         let more = widest(|line| &line.more);
         let gap = if more > 0 { more + 2 } else { 0 };
-        let room = self.width.saturating_sub(BAR + gap + 15).max(12);
-        let label = widest(|line| &line.name).min(room);
+        // Bars take what names leave.
+        let room = self.width.saturating_sub(gap + 15);
+        let label = widest(|line| &line.name).min(room.saturating_sub(LEAST_BAR).max(12));
+        let longest = room.saturating_sub(label).clamp(1, BAR);
         for Line { name, more: text, number } in lines {
-            let size = ((number.abs() / most) * BAR as f64).round() as usize;
+            let size = ((number.abs() / most) * longest as f64).round() as usize;
             let (ink, bar) = if *number < 0.0 { (Ink::Bad, "▒") } else { (Ink::Good, "█") };
             let bar = self.ink(ink, &bar.repeat(size));
             let text = if more > 0 {
@@ -430,7 +437,9 @@ impl Terminal {
         let layers = cells.iter().map(|(layer, ..)| layer + 1).max().unwrap_or(0);
         let heads = cells.iter().map(|(_, head, _)| head + 1).max().unwrap_or(0);
         let mut numbers = vec![f32::NAN; layers * heads];
-        cells.iter().for_each(|&(layer, head, x)| numbers[layer * heads + head] = x);
+        for &(layer, head, x) in cells {
+            numbers[layer * heads + head] = x;
+        }
         let stack = if kind.0 == "source" {
             self.say("encoder", "编码器")
         } else {
@@ -491,7 +500,7 @@ impl Terminal {
 
     fn heads(&self, out: &mut Vec<String>, heads: &[HeadStatistics]) {
         self.section(out, self.say("what each head looks at", "每个头看向什么"));
-        let kinds: [(&str, fn(&HeadStatistics) -> Option<f64>); 6] = [
+        let kinds: [(&str, OfHead); 6] = [
             (self.say("the token before", "前一个词元"), |head| head.previous),
             (self.say("induction", "归纳"), |head| head.induction),
             (self.say("itself", "自身"), |head| head.previous.map(|_| head.diagonal)),

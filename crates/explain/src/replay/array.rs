@@ -176,8 +176,8 @@ fn dots<T: Copy + Into<f64>>(x: &[f64], w: &[T], y: &mut [f64]) {
         let rest = own.remainder().iter().zip(other.remainder()).map(|(&a, &b)| a * b.into());
         let rest: f64 = rest.sum();
         for (a, b) in own.zip(other) {
-            for k in 0..LANES {
-                sums[k] += a[k] * b[k].into();
+            for (sum, (&x, &y)) in sums.iter_mut().zip(a.iter().zip(b)) {
+                *sum += x * y.into();
             }
         }
         *y = sums.iter().sum::<f64>() + rest;

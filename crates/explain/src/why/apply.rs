@@ -222,7 +222,7 @@ impl Context<'_> {
                 for act in acts {
                     edited = self.act(act, value, edited)?;
                 }
-                mix.softmax(&before_scores.tensor, &edited, &mut new_shares);
+                Mix::softmax(&before_scores.tensor, &edited, &mut new_shares);
                 made.push(Traced { tensor: edited, ..before_scores.clone() });
             }
             Inside::Shares => {
@@ -376,7 +376,7 @@ struct Mix {
 
 impl Mix {
     /// The shares of the rows whose scores are other than they were. A row that sees nothing has none.
-    fn softmax(&self, before: &Tensor, after: &Tensor, shares: &mut Tensor) {
+    fn softmax(before: &Tensor, after: &Tensor, shares: &mut Tensor) {
         let [queries, keys, heads] = after.shape()[..] else { return };
         for (query, head) in pairs(queries, heads) {
             let at = |key: usize| (query * keys + key) * heads + head;

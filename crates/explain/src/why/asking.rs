@@ -21,6 +21,9 @@ use crate::{Error, Text, Trace};
 pub const SCHEMA: u32 = 1;
 /// How many guesses of a place are told.
 const GUESSES: usize = 5;
+/// What integrated gradients may miss of a score, and in how many steps they give up.
+const MISSING: f64 = 0.02;
+const STEPS: usize = 256;
 
 /// What is asked about a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -189,7 +192,7 @@ impl Asking<'_> {
             why.ablation = Some(sweep(trace, self.backend, focus, how)?);
         }
         if let Some(method) = questions.gradients {
-            let mut found = gradients(trace, self.backend, focus, method)?;
+            let mut found = self.gradients(trace, focus, method)?;
             for share in &mut found.tokens {
                 let ids = if share.part == "source" { &sequence.source } else { &sequence.target };
                 share.text = ids.get(share.token).map_or_else(String::new, |&id| self.tour.name(id));
@@ -197,6 +200,20 @@ impl Asking<'_> {
             why.gradients = Some(found);
         }
         Ok(why)
+    }
+
+    /// Shares of tokens; integrated ones in so many steps that little is missing, as far as that can be had in reasonable time.
+    fn gradients(&self, trace: &Trace, focus: Focus, method: Method) -> Result<Gradients, Error> {
+        let found = gradients(trace, self.backend, focus, method)?;
+        let (Method::Integrated { steps }, Some(baseline), Some(missing)) =
+            (method, found.baseline, found.missing)
+        else {
+            return Ok(found);
+        };
+        if missing.abs() <= MISSING * (found.score - baseline).abs() || steps >= STEPS {
+            return Ok(found);
+        }
+        self.gradients(trace, focus, Method::Integrated { steps: 2 * steps })
     }
 
     /// What score `column` is of.
@@ -279,21 +296,14 @@ impl Asking<'_> {
 
     /// The score that is asked about.
     fn asked(&self, trace: &Trace, places: &[Place], questions: &Questions) -> Result<Asked, Error> {
-        let place = match questions.place {
-            Some(number) => places.get(number.wrapping_sub(1)).ok_or(Error::Detail {
-                what: "step",
-                asked: number,
-                there: places.len(),
-            })?,
+        let place = if let Some(number) = questions.place {
+            let there = places.len();
+            places.get(number.wrapping_sub(1)).ok_or(Error::Detail { what: "step", asked: number, there })?
+        } else {
             // A word of spaces says little: the first that can be seen.
-            None => {
-                let seen = |place: &&Place| {
-                    place.chosen.is_some_and(|id| {
-                        self.column_name(id).chars().any(|c| c.is_alphanumeric() && c != '␣')
-                    })
-                };
-                places.iter().find(seen).or(places.first()).ok_or_else(no_head)?
-            }
+            let visible = |text: String| text.chars().any(|c| c.is_alphanumeric() && c != '␣');
+            let seen = |place: &&Place| place.chosen.is_some_and(|id| visible(self.column_name(id)));
+            places.iter().find(seen).or(places.first()).ok_or_else(no_head)?
         };
         let logits = trace.read("logits").map_err(|_| no_head())?;
         let width = logits.matrix().1;

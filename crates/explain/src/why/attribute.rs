@@ -249,7 +249,9 @@ impl Walk<'_> {
                 let mut back = back;
                 let width = back.width.max(1);
                 for (row, factor) in back.data.chunks_mut(width).zip(column) {
-                    row.iter_mut().for_each(|x| *x *= f64::from(factor));
+                    for x in row {
+                        *x *= f64::from(factor);
+                    }
                 }
                 self.flow(node.inputs[0], back);
             }
@@ -337,7 +339,9 @@ impl Walk<'_> {
             back.iter_mut().zip(gain.iter()).for_each(|(back, gain)| *back *= f64::from(*gain) * inverse);
             if centred {
                 let mean = back.iter().sum::<f64>() / n;
-                back.iter_mut().for_each(|back| *back -= mean);
+                for back in back {
+                    *back -= mean;
+                }
             }
         }
         drop((x, gain));

@@ -300,7 +300,9 @@ fn average(trace: &Trace, graph: &Graph, words: &str, width: usize) -> Vec<f64> 
         sums.iter_mut().zip(row).for_each(|(sum, x)| *sum += f64::from(*x));
     }
     let rows = (table.len() / width.max(1)).max(1) as f64;
-    sums.iter_mut().for_each(|sum| *sum /= rows);
+    for sum in &mut sums {
+        *sum /= rows;
+    }
     sums
 }
 

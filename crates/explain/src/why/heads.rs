@@ -58,7 +58,7 @@ pub fn heads(trace: &Trace, backend: &dyn Backend) -> Result<Vec<HeadStatistics>
             continue;
         }
         for head in 0..heads {
-            let shares = Shares { shares: shares.data(), rows, keys, heads, head };
+            let shares = Shares { all: shares.data(), rows, keys, heads, head };
             let found = induction.iter().find(|(scope, of, _)| *scope == attention.scope && *of == head);
             all.push(shares.statistics(&attention, found.map(|(.., share)| *share)));
         }
@@ -68,7 +68,7 @@ pub fn heads(trace: &Trace, backend: &dyn Backend) -> Result<Vec<HeadStatistics>
 
 /// The shares of one head: `[rows, keys]` of `[rows, keys, heads]`.
 struct Shares<'s> {
-    shares: &'s [f32],
+    all: &'s [f32],
     rows: usize,
     keys: usize,
     heads: usize,
@@ -77,7 +77,7 @@ struct Shares<'s> {
 
 impl Shares<'_> {
     fn at(&self, row: usize, key: usize) -> f64 {
-        f64::from(self.shares[(row * self.keys + key) * self.heads + self.head])
+        f64::from(self.all[(row * self.keys + key) * self.heads + self.head])
     }
 
     /// The mean over rows from `from` on.
@@ -147,7 +147,7 @@ fn induction(trace: &Trace, backend: &dyn Backend) -> Result<Vec<(String, usize,
         }
         let offset = keys - rows;
         for head in 0..output.shape.width {
-            let shares = Shares { shares: &output.numbers, rows, keys, heads: output.shape.width, head };
+            let shares = Shares { all: &output.numbers, rows, keys, heads: output.shape.width, head };
             // The second time a token is read, what followed it the first time stands so far back.
             let back = INDUCTION_TOKENS - 1;
             let share = shares.mean(INDUCTION_TOKENS + 1, |row| shares.at(row, row + offset - back));
