@@ -17,4 +17,5 @@ try {
   page.open({ trace: undefined, tensors: frozen(undefined), document: undefined }, location.hash, navigator.languages)
   page.fault = { code: 'trace', message: error instanceof Error ? error.message : String(error) }
 }
+target?.replaceChildren()
 if (target) mount(App, { target, props: { page } })

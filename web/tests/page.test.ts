@@ -65,7 +65,7 @@ describe('the file', () => {
   })
 })
 
-describe.each(FAMILIES)('a run of an %s', (family) => {
+describe.each(FAMILIES)('a run (%s)', (family) => {
   it('shows the bits of its trace: 200 cells drawn by lot', async () => {
     const run = real(family)
     const { page, requests, faults } = await open(browser, pathToFileURL(run.html).href)

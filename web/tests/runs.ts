@@ -1,7 +1,7 @@
 // Runs to look at: real ones, made by the program, and large ones whose numbers come from a fixed sequence.
 
 import { execFileSync } from 'node:child_process'
-import { existsSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -41,7 +41,12 @@ export function real(family: string): Run {
     if (!existsSync(PROGRAM)) throw new Error(`${PROGRAM} is not there: cargo build --release, or name one in GLASSFORMER`)
     const asked = ASKED[family] ?? []
     execFileSync(PROGRAM, ['explain', '--quiet', '--level', 'full', '--trace', at, ...asked])
-    execFileSync(PROGRAM, ['explain', '--quiet', '--level', 'full', '--html', html, ...asked])
+    const made = `${at}.made.html`
+    execFileSync(PROGRAM, ['explain', '--quiet', '--level', 'full', '--html', made, ...asked])
+    // What the program put into its page, in the page as it is now.
+    const data = readFileSync(made, 'utf8').match(/<script type="application\/[^>]*>[^<]*<\/script>/g) ?? []
+    if (data.length !== 3) throw new Error(`${made} has ${data.length} things inside`)
+    writeFileSync(html, readFileSync(PAGE, 'utf8').replace('<!-- data -->', () => data.join('\n')))
   }
   const bytes = readFileSync(join(at, 'trace.safetensors'))
   const tensors = safetensors(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength) as ArrayBuffer)

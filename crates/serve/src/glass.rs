@@ -87,8 +87,11 @@ struct Kept {
     id: String,
     who: Who,
     served: Arc<Served>,
-    numbers: Arc<BTreeMap<String, Tensor>>,
+    numbers: Numbers,
 }
+
+/// What a run computed, by name.
+type Numbers = Arc<BTreeMap<String, Tensor>>;
 
 /// The latest runs, oldest first.
 #[derive(Default)]
@@ -105,7 +108,7 @@ impl Runs {
     }
 
     /// The run `id` of this caller.
-    fn find(&self, who: Who, id: &str) -> Option<(Arc<Served>, Arc<BTreeMap<String, Tensor>>)> {
+    fn find(&self, who: Who, id: &str) -> Option<(Arc<Served>, Numbers)> {
         let runs = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let found = runs.iter().find(|kept| kept.id == id && kept.who == who)?;
         Some((found.served.clone(), found.numbers.clone()))
@@ -153,11 +156,14 @@ pub async fn models(State(app): State<App>) -> axum::Json<Vec<ShownModel>> {
 #[utoipa::path(get, path = "/glass/document", tag = "Glassformer", responses((status = 200, description = "As `explain --json` has it")))]
 pub async fn document(State(app): State<App>) -> Result<Response, Fault> {
     static DOCUMENT: OnceLock<String> = OnceLock::new();
-    let made = || match DOCUMENT.get() {
-        Some(made) => Ok(made.as_str()),
-        None => Ok(DOCUMENT.get_or_init(|| page::document().unwrap_or_default()).as_str()),
+    let made = || {
+        if let Some(made) = DOCUMENT.get() {
+            return Ok(made.as_str());
+        }
+        let made = page::document()?;
+        Ok(DOCUMENT.get_or_init(|| made).as_str())
     };
-    let text = app.compute(move || made()).await?;
+    let text = app.compute(made).await?;
     Ok(([(CONTENT_TYPE, "application/json")], text).into_response())
 }
 

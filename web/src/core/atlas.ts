@@ -30,8 +30,17 @@ export function sheet(matrix: { rows: number; columns: number }, across: number,
 }
 
 /** Paints `matrices`, in reading order. */
-export function paintAtlas(pixels: Uint32Array, { width, tileWidth, tileHeight, gap, pooled }: Sheet, across: number, matrices: readonly (Matrix | undefined)[], palette: Palette): void {
-  for (const [k, m] of matrices.entries()) {
+export function paintAtlas(
+  pixels: Uint32Array,
+  { width, tileWidth, tileHeight, gap, pooled }: Sheet,
+  across: number,
+  matrices: readonly (Matrix | undefined)[],
+  palette: Palette,
+  from = 0,
+  to = matrices.length,
+): void {
+  for (let k = from; k < to; k++) {
+    const m = matrices[k]
     if (!m) continue
     const x = (k % across) * (tileWidth + gap)
     const y = Math.floor(k / across) * (tileHeight + gap)

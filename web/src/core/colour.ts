@@ -110,7 +110,7 @@ export function contrast(a: string, b: string): number {
   return (Math.max(x, y) + 0.05) / (Math.min(x, y) + 0.05)
 }
 
-/** Black or white ink, whichever is read better on `background`. */
+/** Ink that can be read on `background`: one of black and white always has a contrast of 4.5 to 1. */
 export function inkOn(background: string): string {
-  return contrast(background, '#16171b') >= contrast(background, '#ffffff') ? '#16171b' : '#ffffff'
+  return ['#16171b', '#ffffff'].find((ink) => contrast(background, ink) >= 4.5) ?? '#000000'
 }

@@ -41,10 +41,24 @@ export function paint(
 ): void {
   if (pooled.down > 1 || pooled.right > 1) {
     const colour = colours(map, palette)
+    const { data } = m
+    const best = new Float32Array(pooled.columns)
     for (let i = 0; i < pooled.rows; i++) {
-      for (let j = 0; j < pooled.columns; j++) {
-        pixels[(y + i) * stride + x + j] = colour(strongest(m, i, j, pooled))
+      best.fill(-Infinity)
+      const last = Math.min(m.rows, (i + 1) * pooled.down)
+      for (let row = i * pooled.down; row < last; row++) {
+        let from = m.start + row * m.down
+        for (let j = 0, c = 0; j < pooled.columns; j++) {
+          const end = Math.min(m.columns, (j + 1) * pooled.right)
+          let most = best[j] as number
+          for (; c < end; c++, from += m.right) {
+            const number = data[from] as number
+            if (number !== -Infinity && (most === -Infinity || Math.abs(number) > Math.abs(most))) most = number
+          }
+          best[j] = most
+        }
       }
+      for (let j = 0; j < pooled.columns; j++) pixels[(y + i) * stride + x + j] = colour(best[j] as number)
     }
     return
   }

@@ -65,8 +65,9 @@ export function extent(m: Matrix): { largest: number; masked: boolean } {
   let largest = 0
   let masked = false
   for (let i = 0; i < m.rows; i++) {
-    for (let j = 0; j < m.columns; j++) {
-      const x = Math.abs(at(m, i, j))
+    let from = m.start + i * m.down
+    for (let j = 0; j < m.columns; j++, from += m.right) {
+      const x = Math.abs(m.data[from] as number)
       if (x === Infinity) masked = true
       else if (x > largest) largest = x
     }

@@ -16,7 +16,7 @@ Examples:
   glassformer explain --model FOLDER \"The cat [MASK] on the mat.\"
   glassformer explain --model FOLDER \"Where did it sit?\" \"It sat on the mat.\"
   glassformer explain --open \"The cat sat\"                in a browser
-  glassformer explain --html cat.html \"The cat sat\"       as one file
+  glassformer explain --html FILE \"The cat sat\"           as one page
   glassformer explain --trace out \"The cat sat\"           a run as files
   glassformer explain --lens \"The cat sat\"                layer by layer
   glassformer explain --attribute --contrast 狗 \"The cat sat\"    why 猫, not 狗

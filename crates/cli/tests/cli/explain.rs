@@ -183,6 +183,29 @@ fn any_model_that_writes_can_be_followed() {
     run(&["explain", " "]).refused_with("the text is empty", "give a sentence");
 }
 
+#[test]
+fn a_page_has_the_run_inside_and_asks_nobody() {
+    let folder = folder("explain-html");
+    let file = folder.join("cat.html");
+    let path = file.display().to_string();
+    let ran = run(&["explain", "--html", &path, "The cat sat"]);
+    assert!(ran.err.contains("wrote") && ran.err.contains("cat.html"), "{}", ran.err);
+    ran.ok();
+    let page = fs::read_to_string(&file).expect("it is there");
+    assert!(page.contains("default-src 'none'") && page.contains("猫坐着"));
+    let inside = |id: &str| {
+        page.split_once(&format!(" id=\"{id}\">")).and_then(|(_, rest)| rest.split_once("</script>"))
+    };
+    let trace: serde_json::Value =
+        serde_json::from_str(inside("trace").expect("a run").0).expect("it is JSON");
+    assert_eq!(trace["answer"]["text"], "猫坐着");
+    assert!(inside("tensors").expect("numbers").0.len() > 100_000 && inside("document").is_some());
+    assert!(page.len() < 2_500_000, "{}", page.len());
+    run(&["explain", "--html", "/no/such/folder/a.html", "cat"]).refused_with("/no/such/folder", "");
+    run(&["explain", "--html", &path, " "]).refused_with("the text is empty", "give a sentence");
+    run(&["explain", "--model", "anything"]).refused_with("there is no text", "give a sentence");
+}
+
 /// The bytes of both files of a trace.
 fn bytes(folder: &Path) -> [Vec<u8>; 2] {
     ["trace.json", "trace.safetensors"].map(|name| fs::read(folder.join(name)).unwrap())

@@ -131,3 +131,29 @@ fn memory_stays_flat() {
     let grown = (resident() - before) / 1e6;
     assert!(grown < 64.0, "{grown} MB more than before");
 }
+
+#[test]
+#[cfg(unix)]
+fn explain_opens_the_page_of_a_text_on_this_machine_alone() {
+    let mut command = command(&["explain", "--open", "The cat & 猫"]);
+    // The browser is a program that ends at once.
+    command
+        .env("BROWSER", "true")
+        .env_remove("GLASSFORMER_KEYS")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    let mut line = String::new();
+    let mut said = BufReader::new(child.stdout.take().expect("it is piped"));
+    said.read_line(&mut line).expect("it is text");
+    let (address, asked) = line.trim().split_once("/#").expect("a text is asked");
+    assert_eq!(asked, "text=The%20cat%20%26%20%E7%8C%AB");
+    let address = address.strip_prefix("http://").expect("an address").to_owned();
+    assert!(address.starts_with("127.0.0.1:"), "{address}");
+    let server = Server { child, address };
+    let page = server.ask("GET", "/", "");
+    assert!(page.starts_with("HTTP/1.1 200 OK") && page.contains("script-src 'sha256-"), "{page:.300}");
+    let run = server.ask("POST", "/glass/explain", r#"{"text": "The cat sat"}"#);
+    assert!(run.contains("猫坐着") && run.contains(r#""trace":"#), "{run:.300}");
+    assert_eq!(server.end("-INT"), Some(0));
+}

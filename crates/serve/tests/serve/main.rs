@@ -3,6 +3,7 @@
 mod bad;
 mod edge;
 mod fuzz;
+mod glass;
 mod ollama;
 mod openai;
 mod own;
