@@ -29,12 +29,21 @@ pub struct Fault {
 const INVALID: &str = "invalid_request_error";
 const SERVER: &str = "server_error";
 
+/// The most characters of a message.
+const LONGEST: usize = 500;
+
 /// The code of scores that are not numbers.
 pub const NUMERICAL: &str = "numerical_error";
 
 impl Fault {
     fn new(status: StatusCode, kind: &'static str, code: &'static str, message: impl Into<String>) -> Self {
-        Self { status, kind, code, param: None, message: message.into(), retry_after: None }
+        let mut message: String = message.into();
+        // What was sent is not sent back in full.
+        if let Some((end, _)) = message.char_indices().nth(LONGEST) {
+            message.truncate(end);
+            message.push('…');
+        }
+        Self { status, kind, code, param: None, message, retry_after: None }
     }
 
     /// A parameter makes no sense.

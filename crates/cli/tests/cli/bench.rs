@@ -36,7 +36,7 @@ fn an_encoder_reads_texts_of_many_lengths() {
     let tokens = output["tokens"].as_u64().unwrap();
     assert!((2 * 64..9 * 64).contains(&tokens), "{tokens}");
     for wrong in ["0", "9-5", "x", "5-", "99999999"] {
-        run(&["bench", "--model", &model, "--length", wrong]).refused_with(wrong, "--length");
+        run(&["bench", "--model", &model, "--length", wrong]).refused("--length");
     }
     let refused = run(&["bench", "--model", &model, "--workload", "decode"]);
     refused.refused_with("does not decode", "measure encode");
