@@ -112,13 +112,3 @@ fn browse(url: &str) {
     // Where nobody opens it, the reader does.
     drop(quiet.spawn());
 }
-
-#[cfg(test)]
-mod tests {
-    use super::encoded;
-
-    #[test]
-    fn addresses_carry_any_text() {
-        assert_eq!(encoded("The cat & 猫?"), "The%20cat%20%26%20%E7%8C%AB%3F");
-    }
-}
