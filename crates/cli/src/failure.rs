@@ -251,7 +251,7 @@ impl From<explain::Error> for Failure {
                 Self::new(error.to_string(), format!("{limit} at most can be followed; give a sentence"))
             }
             explain::Error::Pair { hint, .. } => Self::new(error.to_string(), hint),
-            explain::Error::Weights(error) => error.into(),
+            explain::Error::Weights(error) => Self::new(error.to_string(), TRACE),
             explain::Error::Trace { .. } => Self::new(error.to_string(), TRACE),
             explain::Error::Detail { there: 0, what, .. } => {
                 Self::new(error.to_string(), format!("leave out --{what}: this model has none"))
