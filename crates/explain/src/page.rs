@@ -23,7 +23,7 @@ pub struct Page<'a> {
     pub manifest: &'a str,
     /// The bytes of `trace.safetensors`; none where numbers are not stored.
     pub tensors: &'a [u8],
-    /// The worked example, checked, as [`json`](crate::json) has it.
+    /// The worked example, checked, as [`json`] has it.
     pub document: Option<&'a str>,
 }
 
