@@ -1,8 +1,9 @@
 //! A run as files: `trace.json`, a small manifest of everything that happened, and `trace.safetensors`, the numbers.
 //!
-//! [`record_written`](crate::Follow::record_written) and [`record_read`](crate::Follow::record_read) of `Follow` make a [`Recording`] of any text and model. The manifest has the model, its formula, the
-//! tokens with their bytes and places, a [`Step`] for each operation that ran (its formula, its inputs and outputs by name), and how
-//! each token was chosen ([`Decode`]). [`Checked::of`] reads both files back, trusts neither, and computes every step again.
+//! [`record_written`](crate::Follow::record_written) and [`record_read`](crate::Follow::record_read) of `Follow` make a [`Recording`] of
+//! any text and model. The manifest has the model, its formula, the tokens with their bytes and places, a [`Step`] for each operation
+//! that ran (its formula, its inputs and outputs by name), and how each token was chosen ([`Decode`]). [`Checked::of`] reads both
+//! files back, trusts neither, and computes every step again.
 
 mod alias;
 mod answer;
